@@ -9,13 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from sweet_rl.runs.cli import run
-from sweet_rl.training.memory import LLAMA_8B, LLAMA_70B, TrainingSetup, cache_tokens, training_memory
+from sweet_rl.training.memory import LLAMA_8B, LLAMA_70B, RESERVE, ModelShape, TrainingSetup, training_memory
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "hardware.md"
 BEGIN, END = "<!-- calculated by benchmarks/memory_table.py -->", "<!-- end of what is calculated -->"
 GPUS = {"80 GB": 80e9, "141 GB": 141e9}  # H100, H200
 MODELS = {"8B": LLAMA_8B, "70B": LLAMA_70B}
 TOKENS = 8192
+ENGINE_SHARE = 0.9
 SETUPS = {
     "LoRA of rank 16, 1 GPU": TrainingSetup(TOKENS, lora_rank=16),
     "LoRA of rank 16, ZeRO-3, 4 GPUs": TrainingSetup(TOKENS, 4, zero_stage=3, lora_rank=16),
@@ -42,6 +43,22 @@ def training_rows() -> list[str]:
             cells.append(f"{memory.total / 1e9:.0f}{host}")
         rows.append(f"| {name} | {' | '.join(cells)} |")
     return rows
+
+
+def cache_bytes(shape: ModelShape) -> int:
+    """Key-value cache of one token in bfloat16, all layers."""
+    return 2 * shape.layers * shape.key_heads * shape.head_size * 2
+
+
+def cache_tokens(shape: ModelShape, capacity: float, gpus: int = 1) -> float:
+    """Tokens that the cache of an engine holds in bfloat16; negative if the weights alone do not fit.
+
+    Args:
+        shape: Shape of the model.
+        capacity: Bytes of a GPU, of which the engine takes ENGINE_SHARE.
+        gpus: Number of GPUs among which the engine divides weights and cache (tensor parallelism).
+    """
+    return (gpus * (ENGINE_SHARE * capacity - RESERVE / 2) - 2 * shape.parameters) / cache_bytes(shape)
 
 
 def cache_rows() -> list[str]:

@@ -37,7 +37,7 @@ def main(
         port: Port of the server.
         max_sessions: Largest number of sessions at the same time.
     """
-    from sweet_rl.integrations.openenv import serve
+    from sweet_rl.integrations.openenv import make_app, serve
 
     human = None
     if benchmark.scripted_human is None:
@@ -45,7 +45,7 @@ def main(
             raise UserError("a model has to play the human of these tasks: name it with --human_model.")
         human = load_model(human_model, human_settings, CallSettings())
     scorer = None if critic is None else load_critic(critic, "--critic")
-    serve(benchmark, human, human_model or "", scorer, host, port, max_sessions)
+    serve(make_app(benchmark, human, human_model or "", scorer, max_sessions), host, port)
 
 
 if __name__ == "__main__":

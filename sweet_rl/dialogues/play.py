@@ -88,11 +88,7 @@ def trajectory_id(task: Task, sample: int) -> str:
 
 
 class SideFailed(Exception):
-    """One side of a dialogue failed.
-
-    Args:
-        failure: What the trajectory records about it.
-    """
+    """One side of a dialogue failed."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure["message"])

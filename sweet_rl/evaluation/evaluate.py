@@ -55,15 +55,6 @@ def evaluate(
 
     A stopped run continues where it stopped.
 
-    Args:
-        domain: The domain, whose grader is used.
-        dialogues: Input and output of the grading.
-        wanted: What the summary shows.
-        data: Outputs for trainings.
-        texts: Markup of the pairs.
-        grading: The settings that `domain.grader` takes.
-        step: Whether older outputs are replaced.
-
     Raises:
         UserError: Unreadable input, tasks of another domain, or outputs that belong to a run with other settings.
     """

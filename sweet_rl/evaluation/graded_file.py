@@ -1,6 +1,6 @@
 """A file of graded trajectories and how they were graded: only runs on the same tasks, graded alike, are comparable."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -148,12 +148,10 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool 
 
 def _check_protocols(runs: Mapping[str, Sequence[GradedFile]]) -> None:
     """Refuse runs of two protocols. Dialogues without a reply of the human are of no protocol."""
-    found: dict[str, str] = {}
-    for name, file in ((name, file) for name, files in runs.items() for file in files):
-        for protocol in {t.protocol for t in file.trajectories if t.protocol and t.human_label is not None}:
-            found.setdefault(protocol, f"{name!r} ({file.path})")
-    if len(found) > 1:
-        known = "; ".join(f"{protocol} in {where}" for protocol, where in sorted(found.items()))
+    known = _different(
+        runs, lambda file: {t.protocol for t in file.trajectories if t.protocol and t.human_label is not None}
+    )
+    if known:
         raise UserError(
             f"The dialogues were played under different protocols: {known}. Their figures cannot be compared: play all "
             "runs under one (--protocol of simulate_interactions.py), or give --mix_humans."
@@ -161,16 +159,21 @@ def _check_protocols(runs: Mapping[str, Sequence[GradedFile]]) -> None:
 
 
 def _check_humans(runs: Mapping[str, Sequence[GradedFile]]) -> None:
-    found: dict[str, str] = {}
-    for name, file in ((name, file) for name, files in runs.items() for file in files):
-        for human in file.humans:
-            found.setdefault(human, f"{name!r} ({file.path})")
-    if len(found) > 1:
-        known = "; ".join(f"{human} in {where}" for human, where in found.items())
+    if known := _different(runs, lambda file: file.humans):
         raise UserError(
             f"The dialogues were played with different simulated humans: {known}. Their figures cannot be compared: "
             "play all runs with one human, or give --mix_humans."
         )
+
+
+def _different(runs: Mapping[str, Sequence[GradedFile]], values_of: Callable[[GradedFile], Iterable[str]]) -> str:
+    """Each value and the first file that has it, as text; "" if all files have the same one."""
+    found: dict[str, str] = {}
+    for name, files in runs.items():
+        for file in files:
+            for value in sorted(values_of(file)):
+                found.setdefault(value, f"{value} in {name!r} ({file.path})")
+    return "; ".join(found.values()) if len(found) > 1 else ""
 
 
 def _content(task) -> str:

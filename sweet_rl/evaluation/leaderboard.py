@@ -123,11 +123,7 @@ def facts(card: RunCard) -> dict[str, Any]:
 
 
 def grouped(cards: Mapping[str, RunCard]) -> list[Group]:
-    """The groups of cards that compare: in each domain the one with the most models first.
-
-    Args:
-        cards: Cards by their file.
-    """
+    """The groups of cards (by their file) that compare: in each domain the one with the most models first."""
     groups: dict[str, Group] = {}
     for source, card in cards.items():
         known = facts(card)

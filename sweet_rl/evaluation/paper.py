@@ -1,5 +1,8 @@
 """The paper's figures, and what they were measured with: they compare with a run where protocol, human, grader and
-encoder are the same, on as many tasks. What is not the same is named wherever they are shown."""
+encoder are the same, on as many tasks. What is not the same is named wherever they are shown.
+
+The runs come as `Comparison.to_dict()`, called `found`.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +64,7 @@ def paper_results(path: str | Path, name: str) -> dict:
 
 
 def check_paper(found: Mapping[str, Any]) -> None:
-    """Raise UserError if runs have figures that are on another scale than the paper's.
-
-    Args:
-        found: `Comparison.to_dict()`.
-    """
+    """Raise UserError if runs have figures that are on another scale than the paper's."""
     if found["measure"] not in PUBLISHED:
         raise UserError(
             f"--paper: the paper has no figures of a domain that is graded by its own {found['measure']}: leave it out."
@@ -82,8 +81,7 @@ def check_paper(found: Mapping[str, Any]) -> None:
 def differences_from_paper(found: Mapping[str, Any]) -> dict[str, str]:
     """What is not as in the paper, by its name: what it is here, and how to have it as there.
 
-    Args:
-        found: `Comparison.to_dict()`. What an older file of it lacks is "not recorded".
+    What an older file of the comparison lacks is "not recorded".
     """
     there, different = PUBLISHED[found["measure"]], {}
     protocols = _by_run(found, "protocols", lambda name: name == "released")
@@ -104,11 +102,7 @@ def differences_from_paper(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def paper_lines(found: Mapping[str, Any]) -> list[str]:
-    """What stands under a table with the paper's rows: what they are with, and one line for each difference.
-
-    Args:
-        found: `Comparison.to_dict()`.
-    """
+    """What stands under a table with the paper's rows: what they are with, and one line for each difference."""
     there, different = PUBLISHED[found["measure"]], differences_from_paper(found)
     encoder = "" if there.encoder is None else f", the encoder {there.encoder}"
     known = (
@@ -123,9 +117,6 @@ def paper_lines(found: Mapping[str, Any]) -> list[str]:
 
 def paper_label(found: Mapping[str, Any]) -> str:
     """What the paper's figures are called in a figure, with the names of the differences.
-
-    Args:
-        found: `Comparison.to_dict()`.
 
     Raises:
         UserError: As `check_paper`.

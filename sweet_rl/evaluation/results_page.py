@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sweet_rl.evaluation.budget import behind, cpu_seconds_of
 from sweet_rl.runs.errors import UserError
@@ -37,7 +38,8 @@ def results_page(folder: str | Path, command: str) -> str:
     if not graded:
         raise UserError(f"{folder} has no results ({', '.join(SECTIONS)}): make one with doit.")
     everything = sorted({path for paths in graded.values() for path in paths})
-    made = f"Made by the commands below, seeds {_seeds(everything)}, with {_versions(everything)}."
+    versions = versions_text(read_manifest(path) or {} for path in everything)
+    made = f"Made by the commands below, seeds {_seeds(everything)}, with {versions}."
     lines = ["# Results", "", made, ""]
     for name, paths in graded.items():
         lines += [f"## {SECTIONS[name]}", "", "```bash", command.format(target=name), "```", ""]
@@ -68,11 +70,11 @@ def _seeds(outputs: Iterable[str]) -> str:
     return ", ".join(sorted(found, key=int)) or "not named"
 
 
-def _versions(outputs: Iterable[str]) -> str:
-    """The versions in the manifests; if they differ, all of them."""
+def versions_text(manifests: Iterable[Mapping[str, Any]]) -> str:
+    """The versions of VERSIONS that the manifests name; if they differ, all of them."""
     found: dict[str, dict[str, None]] = {name: {} for name in VERSIONS}
-    for output in outputs:
-        for name, version in (read_manifest(output) or {}).get("versions", {}).items():
+    for manifest in manifests:
+        for name, version in manifest.get("versions", {}).items():
             if name in found:
-                found[name][version] = None
+                found[name][str(version)] = None
     return ", ".join(f"{name} {' and '.join(versions)}" for name, versions in found.items() if versions)

@@ -28,14 +28,7 @@ ValuesByTask = Mapping[str, Sequence[float] | float]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over tasks with its interval.
-
-    Attributes:
-        mean: The mean over tasks.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-        tasks: Number of tasks.
-    """
+    """A mean over tasks with its interval."""
 
     mean: float
     low: float

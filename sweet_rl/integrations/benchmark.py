@@ -17,6 +17,7 @@ from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
 from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.renderer import PageRenderer
@@ -32,7 +33,6 @@ from sweet_rl.runs.records import Task, Trajectory, read_records
 Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
 NUM_MINI_TASKS = 400
 DIALOGUE, TASK = "dialogue", "task"  # names of the trajectory and of the task's row in the logs of the tools
-PICTURES_KEPT = 1024  # so that a reference page is not drawn again at every turn
 
 
 class LimitReached(Exception):
@@ -79,8 +79,10 @@ class CalledModel:
             raise
 
     @classmethod
-    def of(cls, model: ChatModel, name: str) -> CalledModel:
-        """The same for one dialogue with a model of this package."""
+    def of(cls, model: ChatModel | None, name: str) -> CalledModel | None:
+        """The same for one dialogue with a model of this package; None for None, as for a scripted human."""
+        if model is None:
+            return None
 
         async def call(messages: list[Message], sampling: Sampling) -> Completion:
             return (await model.complete(messages, sampling))[0]
@@ -229,6 +231,18 @@ class Benchmark:
         graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
         if "machine" in (evidence := graded.grade or {}):
             raise DialogueFailed(f"{trajectory.id} was not graded: {evidence['machine']}", "the machine failed")
+        return graded
+
+    async def rewarded(self, trajectory: Trajectory) -> Trajectory:
+        """The trajectory with its reward, which is not None.
+
+        Raises:
+            DialogueFailed: The machine failed, or the task cannot be graded.
+        """
+        graded = await self.grade(trajectory)
+        if graded.reward is None:
+            reason = (graded.grade or {}).get("ungradable")
+            raise DialogueFailed(f"{trajectory.id} cannot be graded: {reason}", "the task cannot be graded")
         return graded
 
     @cached_property

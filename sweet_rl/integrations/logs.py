@@ -20,12 +20,7 @@ from sweet_rl.runs.step import StepSettings, run_step
 
 
 def import_dialogues(input_path: str, output_path: str, step: StepSettings) -> dict:
-    """Write the dialogues of a log that have a reward.
-
-    Args:
-        input_path: Log, as in `read_dialogues`.
-        output_path: Trajectories.
-        step: Whether an older output is replaced.
+    """Write the dialogues of a log (`read_dialogues`) that have a reward.
 
     Returns:
         The summary: dialogues, without_reward (these are left out).

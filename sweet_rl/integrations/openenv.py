@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -29,7 +28,7 @@ import sweet_rl
 from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
-from sweet_rl.models.hostnames import LOOPBACK
+from sweet_rl.models.hostnames import is_own_request
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Ending, Task, Trajectory
 from sweet_rl.runs.redaction import redacted
@@ -142,7 +141,7 @@ class ColBenchEnvironment(Environment[AgentMessage, HumanMessage, DialogueState]
             raise HTTPException(404, f"there is no task {task_id!r} among the {len(self._tasks)}: {some}, ...")
         self.close()
         self._state = DialogueState(episode_id=episode_id, task_id=task_id)
-        human = None if self._human is None else CalledModel.of(self._human, self._human_name)
+        human = CalledModel.of(self._human, self._human_name)
         self._dialogue = _Dialogue(self._benchmark, self._tasks[task_id], seed, human)
         return await self._heard()
 
@@ -170,10 +169,7 @@ class ColBenchEnvironment(Environment[AgentMessage, HumanMessage, DialogueState]
         try:
             if isinstance(event, Exception):
                 raise event
-            graded = await self._benchmark.grade(event)
-            if graded.reward is None:
-                found = f"the task cannot be graded: {(graded.grade or {}).get('ungradable')}"
-                raise DialogueFailed(found, "the task cannot be graded")
+            graded = await self._benchmark.rewarded(event)
             credit = None if self._critic is None else (await self._critic.credit([graded]))[0]
         except Exception as error:
             logger.error("%s: %s", self._state.task_id, printable(redacted(str(error))))
@@ -260,11 +256,7 @@ class OwnClients:
         await self._app(scope, receive, send)
 
     def _is_own(self, headers: Headers) -> bool:
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            return False
-        name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
-        return self._host not in LOOPBACK or name in LOOPBACK
+        return is_own_request(headers.get("host", ""), headers.get("origin"), self._host)
 
 
 def make_app(
@@ -288,16 +280,7 @@ def make_app(
     return called
 
 
-def serve(
-    benchmark: Benchmark,
-    human: ChatModel | None,
-    human_name: str,
-    critic: TurnScorer | None,
-    host: str,
-    port: int,
-    max_sessions: int,
-) -> None:
-    """Serve the benchmark until the process is ended. Raises UserError as `make_app`."""
-    app = OwnClients(make_app(benchmark, human, human_name, critic, max_sessions), host)
+def serve(app: ASGIApp, host: str, port: int) -> None:
+    """Serve the application of `make_app` until the process is ended."""
     most = 12 * LONGEST_MESSAGE + 1000  # bytes of a message in JSON's escapes
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, ws_max_size=most)
+    uvicorn.run(OwnClients(app, host), host=host, port=port, log_level="warning", access_log=False, ws_max_size=most)

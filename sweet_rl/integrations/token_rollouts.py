@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, load_critic
+from sweet_rl.integrations.benchmark import Benchmark, CalledModel, load_critic
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
@@ -82,11 +82,9 @@ class ColBenchRollouts:
     ) -> None:
         self.benchmark = Benchmark(**{"task_type": "mini", **(benchmark or {})})
         self._human_name = human_model or ""
-        self._human = (
-            None
-            if human_model is None
-            else load_model(human_model, ModelSettings(hostname=human_hostname), CallSettings())
-        )
+        self._human = None
+        if human_model is not None:
+            self._human = load_model(human_model, ModelSettings(hostname=human_hostname), CallSettings())
         self._scorer = None if critic is None else load_critic(critic, "critic")
 
     async def rollout(self, task: Task, sample: int, chat: ChatFormat, generate: Generate) -> TokenRollout:
@@ -102,13 +100,9 @@ class ColBenchRollouts:
             DialogueFailed: A side failed or the task cannot be graded.
         """
         policy = TokenPolicy(chat, generate)
-        human = (
-            None if self._human is None else CalledModel.of(self._human, self._human_name)
-        )  # errors are a dialogue's
+        human = CalledModel.of(self._human, self._human_name)  # of this dialogue, as its errors are
         played = await self.benchmark.play(task, sample, policy, human)  # type: ignore[arg-type]  # a ChatModel
-        graded = await self.benchmark.grade(played)
-        if graded.reward is None:
-            raise DialogueFailed(f"{played.id} cannot be graded: {(graded.grade or {}).get('ungradable')}")
+        graded = await self.benchmark.rewarded(played)
         credit = None if self._scorer is None else (await self._scorer.credit([graded]))[0]
         ids, own = chat.encode(played.parts or [], played.tokenizer)
         start = own.index(True) if True in own else len(own)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate, count
 from typing import Any, Literal
@@ -86,12 +87,10 @@ class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
     @vf.reward
     async def reward(self, trace: vf.Trace) -> float:
         """The reward, and `success` as a metric. A raise leaves the trace without both, and not `ok`."""
-        graded = await self.benchmark.grade(trajectory_of(trace))
-        if graded.reward is None:
-            raise DialogueFailed(f"the task cannot be graded: {(graded.grade or {}).get('ungradable')}")
+        graded = await self.benchmark.rewarded(trajectory_of(trace))
         trace.info[DIALOGUE] = graded.to_dict()
         trace.record_metric("success", float(graded.reward == 1.0))
-        return graded.reward
+        return graded.reward  # type: ignore[return-value]  # not None: see `rewarded`
 
 
 class ColBenchConfig(vf.TasksetConfig):
@@ -123,20 +122,8 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        config = self.config
-        return Benchmark(
-            config.task_type,
-            config.input_path,
-            config.scripted_human,
-            config.max_turns,
-            config.agent_prompt_path,
-            config.user_prompt_path,
-            config.human,
-            config.task.grading,
-            config.seed,
-            config.protocol,
-            config.protocol_files,
-        )
+        own = {one.name: getattr(self.config, one.name) for one in fields(Benchmark) if one.name != "grading"}
+        return Benchmark(**own, grading=self.config.task.grading)
 
     def load(self) -> Iterator[ColBenchTask]:
         for task in self.benchmark.load_tasks():
@@ -165,9 +152,7 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                 "a model has to play the human: name it with --env.human.model (and its server, if it is not that of "
                 "the agent, with --env.human.client.type eval --env.human.client.base-url URL)."
             )
-        self._critic = None
-        if config.critic is not None:
-            self._critic = critic_of(config.critic)
+        self._critic = None if config.critic is None else critic_of(config.critic)
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:

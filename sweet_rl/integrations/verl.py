@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 from uuid import uuid4
 
@@ -51,30 +52,14 @@ class ColBenchLoop(AgentLoopBase):
 
     Args:
         args: Arguments of verl.
-        benchmark: See `ColBenchRollouts`.
-        human_model: See `ColBenchRollouts`.
-        human_hostname: See `ColBenchRollouts`.
-        critic: See `ColBenchRollouts`. Without one the reward is at the last token, as GRPO wants it.
-        kwargs: Keyword arguments of verl.
+        kwargs: Those of `ColBenchRollouts`, and keyword arguments of verl. Without `critic` the reward is at the last
+            token, as GRPO wants it.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        benchmark: dict[str, Any] | None = None,
-        human_model: str | None = None,
-        human_hostname: str | None = None,
-        critic: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        own = {name: kwargs.pop(name) for name in signature(ColBenchRollouts).parameters if name in kwargs}
         super().__init__(*args, **kwargs)
-        settings = {
-            "benchmark": benchmark and dict(benchmark),
-            "human_model": human_model,
-            "human_hostname": human_hostname,
-            "critic": critic and dict(critic),
-        }
-        self.rollouts = _rollouts(json.dumps(settings, sort_keys=True))
+        self.rollouts = _rollouts(json.dumps(own, sort_keys=True, default=dict))  # dict: of OmegaConf's mappings
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         """Play the dialogue of a row. Raises DialogueFailed if a side failed or the task cannot be graded."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sweet_rl.dialogues import ANSWER_MARKER
 from sweet_rl.method.advantage import TurnNormalize
@@ -25,11 +24,6 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part, TurnCandidates
-
-
-@dataclass(frozen=True)
-class BeliefGainSettings(TokenCriticSettings):
-    """The language model, and how the log-ratios of the reference solution are added up."""
 
 
 class BeliefGainCritic(TokenCritic):
@@ -107,10 +101,10 @@ def _message(record: TurnCandidates, index: int, spoken: str) -> Message:
     return message
 
 
-def load_belief_gain(settings: BeliefGainSettings) -> BeliefGainCritic:
+def load_belief_gain(settings: TokenCriticSettings) -> BeliefGainCritic:
     """Load the model, on the GPU if there is one, or connect to its server. Raises UserError if it cannot be loaded."""
     chat, (model,) = load_models(settings)
     return BeliefGainCritic(chat, model, settings.normalize)
 
 
-CRITIC = CriticType(BeliefGainSettings, load_belief_gain)
+CRITIC = CriticType(TokenCriticSettings, load_belief_gain)

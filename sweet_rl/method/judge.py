@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -95,9 +94,6 @@ class JudgeCritic:
         hint: Whether the judge sees the reference solution.
         seed: Random seed of brackets and draws.
         calls_at_once: Number of turns in progress.
-
-    Attributes:
-        tally: Counts of matches: decided, contradicted, unreadable.
     """
 
     turns_per_call = 1
@@ -107,7 +103,6 @@ class JudgeCritic:
         self, model: ChatModel, prompt_template: str, hint: bool = True, seed: int = 0, calls_at_once: int = 64
     ):
         self.model, self.calls_at_once = model, calls_at_once
-        self.tally: Counter[str] = Counter()
         self._template, self._hint, self._seed = prompt_template, hint, seed
         self._checked: asyncio.Task | None = None
 
@@ -140,14 +135,9 @@ class JudgeCritic:
 
     async def _match(self, record: TurnCandidates, one: str, other: str, lot: bool) -> str:
         verdicts = await asyncio.gather(self._verdict(record, one, other), self._verdict(record, other, one))
-        if None in verdicts:
-            self.tally["unreadable"] += 1
-        elif verdicts[0] == verdicts[1]:
-            self.tally["contradicted"] += 1  # the same place both times
-        else:
-            self.tally["decided"] += 1
-            return one if verdicts[0] == 1 else other
-        return one if lot else other
+        if None in verdicts or verdicts[0] == verdicts[1]:  # unreadable, or the same place both times
+            return one if lot else other
+        return one if verdicts[0] == 1 else other
 
     async def _verdict(self, record: TurnCandidates, first: str, second: str) -> int | None:
         """The place, 1 or 2, of the better message; None if the reply does not name it."""

@@ -6,21 +6,14 @@ reference of the log-ratio does not see the reference solution.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sweet_rl.method.critics import CriticType
 from sweet_rl.method.sweet_critic import LogRatioCritic, TokenCriticSettings, load_models
 
 
-@dataclass(frozen=True)
-class PmiSettings(TokenCriticSettings):
-    """The language model, and how the log-ratios of a turn are added up."""
-
-
-def load_pmi(settings: PmiSettings) -> LogRatioCritic:
+def load_pmi(settings: TokenCriticSettings) -> LogRatioCritic:
     """Load the model, on the GPU if there is one, or connect to its server. Raises UserError if it cannot be loaded."""
     chat, (model,) = load_models(settings)
     return LogRatioCritic(chat, model, model, hint=True, reference_hint=False, normalize=settings.normalize)
 
 
-CRITIC = CriticType(PmiSettings, load_pmi)
+CRITIC = CriticType(TokenCriticSettings, load_pmi)

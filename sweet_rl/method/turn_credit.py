@@ -54,9 +54,6 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
 class TurnScorer:
     """A critic that scores turns: those of finished dialogues, or the candidates of a turn.
 
-    Args:
-        chosen: The critic.
-
     Raises:
         UserError: The critic compares candidates (a judge), so that a single turn cannot be scored; or it cannot be
             loaded.
@@ -126,12 +123,6 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
     """Write every trajectory of a file with `turn_credit`, in its order. A killed run continues with the same call.
 
     A failed dialogue, and one with a turn that was cut before its first token, is written as it is.
-
-    Args:
-        critic: The critic.
-        input_path: Trajectories.
-        output_path: The same with `turn_credit`.
-        step: Part of the input.
 
     Returns:
         The summary: dialogues, turns, dialogues_without_credit.

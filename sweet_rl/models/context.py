@@ -20,9 +20,6 @@ def context_length(config: Any) -> int | None:
     """Return the number of tokens that a text of the model may have, or None if its configuration does not tell.
 
     Linear, dynamic NTK and YaRN scaling stretch the context by their factor. A sliding window does not end it.
-
-    Args:
-        config: Configuration of the model.
     """
     text = config.get_text_config()
     limit = getattr(text, "max_position_embeddings", None) or getattr(text, "max_seq_len", None)  # the second: MPT
@@ -49,15 +46,10 @@ def check_length(tokens: int, context: int | None, where: str, remedy: str = "")
 
 
 def rope_group(config: Any, tokens: int) -> tuple[int, ...]:
-    """Return what is equal for two lengths if texts of these lengths may share a forward pass.
-
-    Args:
-        config: Configuration of the model.
-        tokens: Number of tokens of a text.
-    """
+    """Return what is equal for two lengths if texts of these lengths may share a forward pass."""
     text = config.get_text_config()
     found = []
-    for rope in _ropes(text):
+    for rope in ropes(text):
         kind = rope.get("rope_type", "default")
         if kind == "longrope":
             found.append(int(tokens > rope["original_max_position_embeddings"]))
@@ -68,13 +60,13 @@ def rope_group(config: Any, tokens: int) -> tuple[int, ...]:
 
 def forget_lengths(model: PreTrainedModel) -> None:
     """Have dynamic NTK computed for the next forward pass by itself; it keeps the longest length that it has seen."""
-    if any("dynamic" in rope.get("rope_type", "") for rope in _ropes(model.config.get_text_config())):
+    if any("dynamic" in rope.get("rope_type", "") for rope in ropes(model.config.get_text_config())):
         for module in model.modules():
             for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")]:
                 setattr(module, name, 0)
 
 
-def _ropes(text: Any) -> Iterator[dict]:
+def ropes(text: Any) -> Iterator[dict]:
     """The rotary embeddings of a text configuration: one, or one for each type of layer."""
     rope = getattr(text, "rope_parameters", None) or {}
     yield from [rope] if "rope_type" in rope else (one for one in rope.values() if isinstance(one, dict))

@@ -59,11 +59,7 @@ class CannotConnect(ModelError):
 
 
 class AnswerTooLarge(openai.OpenAIError):
-    """An answer has more bytes than any that was asked for could have.
-
-    Args:
-        most: Largest number of bytes.
-    """
+    """An answer has more bytes than any that was asked for could have."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"more than {most:,} bytes")

@@ -1,4 +1,4 @@
-"""The servers that a hostname names, and the key that they get."""
+"""The servers that a hostname names, the key that they get, and the requests that a server here takes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ HOSTED = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # what else is given may be a key itself: it is not shown
+
+
+def is_own_request(host: str, origin: str | None, listens_on: str) -> bool:
+    """Return whether a server's own client made a request, and not the page of another site in a browser here.
+
+    Args:
+        host: Its header Host. On a loopback address a server has the names of LOOPBACK only.
+        origin: Its header Origin, which a browser sends for a page; None if there is none.
+        listens_on: Address on which the server listens.
+    """
+    if origin is not None and origin.partition("://")[2] != host:
+        return False
+    name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
+    return listens_on not in LOOPBACK or name in LOOPBACK
 
 
 def split_hostnames(hostname: str | None) -> list[str]:

@@ -259,11 +259,6 @@ class OpenAIServer:
     ) -> list[Completion]:
         """Make one call, again without the parameters that the server refuses.
 
-        Args:
-            prompt: The prompt.
-            sampling: The sampling settings.
-            send: Function that sends it; `Servers.call` by default.
-
         Raises:
             ModelError: There is no reply.
         """

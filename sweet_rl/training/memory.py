@@ -1,4 +1,4 @@
-"""Memory that a training, a ranking or an engine needs, calculated from the shape of a Llama-like model.
+"""Memory that a training needs, calculated from the shape of a Llama-like model.
 
 Bytes of weights, gradients, optimiser states and kept activations follow from shapes and dtypes. `RESERVE` is assumed.
 benchmarks/gpu_check.py compares the calculation with the tensors of a real training.
@@ -179,19 +179,3 @@ def activation_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     layer += 4 * shape.heads  # log-sum-exp of the attention
     kept = row * shape.hidden * shape.layers + layer if setup.checkpointing else layer * shape.layers
     return setup.tokens * kept
-
-
-def cache_bytes(shape: ModelShape) -> int:
-    """Key-value cache of one token in bfloat16, all layers."""
-    return 2 * shape.layers * shape.key_heads * shape.head_size * 2
-
-
-def cache_tokens(shape: ModelShape, capacity: float, gpus: int = 1, share: float = 0.9) -> float:
-    """Tokens that the cache of an engine holds in bfloat16; negative if the weights alone do not fit.
-
-    Args:
-        capacity: Bytes of a GPU.
-        gpus: Number of GPUs among which the engine divides weights and cache (tensor parallelism).
-        share: Share of each GPU's memory that the engine may take.
-    """
-    return (gpus * (share * capacity - RESERVE / 2) - 2 * shape.parameters) / cache_bytes(shape)

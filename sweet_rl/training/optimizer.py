@@ -44,10 +44,6 @@ def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], fl
     A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are. The warm-up
     begins at 0 and leaves at least the last step, so that a training of one step moves the weights.
 
-    Args:
-        settings: Settings of the training.
-        steps: Number of steps of the training.
-
     Raises:
         UserError: A schedule that transformers does not have, or that needs more than a number of steps.
     """

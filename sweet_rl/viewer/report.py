@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sweet_rl.evaluation.results_page import versions_text
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.html_file import escaped, html_file, json_block, json_text
 from sweet_rl.viewer.report_charts import Html, joined, tag
@@ -161,11 +162,6 @@ def _copy(label: str, text: str) -> Html:
 
 def made_by(folder: RunFolder) -> str:
     """The versions of the run, and when it ended."""
-    versions: dict[str, dict[str, None]] = {"sweet_rl": {}, "python": {}, "torch": {}, "transformers": {}}
-    for output in folder.outputs.values():
-        for name, version in output.manifest.get("versions", {}).items():
-            if name in versions:
-                versions[name][str(version)] = None
-    made = ", ".join(f"{name} {' and '.join(found)}" for name, found in versions.items() if found)
+    made = versions_text(output.manifest for output in folder.outputs.values())
     last = max(str(output.manifest.get("finished", "")) for output in folder.outputs.values())
     return f"Made with {made}. The last output was finished at {last.replace('T', ' ').removesuffix('Z')} UTC."

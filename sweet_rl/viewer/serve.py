@@ -21,12 +21,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
+from sweet_rl.models.hostnames import LOOPBACK, is_own_request
 from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.entries import Collection
 from sweet_rl.viewer.html_file import json_text
 from sweet_rl.viewer.page import shell
 
-HOSTS = ("127.0.0.1", "localhost", "[::1]")
+ADDRESS = "127.0.0.1"
 ROWS_AT_ONCE = 4000
 FIRST_ROWS = 40
 PAUSE = 0.01  # seconds that the scan sleeps after a row while a request is being answered
@@ -174,10 +175,7 @@ class Scanned:
 def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> ThreadingHTTPServer:
     """A server on 127.0.0.1 with its scan started. `serve_forever()` runs it, `server_close()` ends both.
 
-    Args:
-        collection: Entries to serve.
-        pictures: `Pictures` of frontend dialogues, or None.
-        port: 0 takes a free port.
+    Port 0 takes a free port.
 
     Raises:
         UserError: the port cannot be used.
@@ -185,7 +183,7 @@ def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> 
     scanned = Scanned(collection)
     handler = type("Handler", (_Handler,), {"scanned": scanned, "pictures": pictures})
     try:
-        server = _Server(("127.0.0.1", port), handler)
+        server = _Server((ADDRESS, port), handler)
     except (OSError, OverflowError) as error:
         raise UserError(
             f"--port {port} is not available: {error}. Give another one, or --port 0 for a free one."
@@ -197,7 +195,7 @@ def make_server(collection: Collection, pictures: Any = None, port: int = 0) -> 
 def serve(collection: Collection, pictures: Any = None, port: int = 0) -> None:
     """Print the address and serve until interrupted."""
     server = make_server(collection, pictures, port)
-    print(f"http://127.0.0.1:{server.server_address[1]}/  (this machine only; Ctrl-C ends it)", flush=True)
+    print(f"http://{ADDRESS}:{server.server_address[1]}/  (this machine only; Ctrl-C ends it)", flush=True)
     try:
         server.serve_forever()
     except KeyboardInterrupt:
@@ -264,12 +262,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refusal(self) -> str | None:
         """Why a request is refused: it names another host, or another site's page sent it. None if it is not."""
-        host = self.headers.get("Host", "")
-        if re.sub(r":[0-9]+$", "", host) not in HOSTS:
-            return f"this viewer answers to {', '.join(HOSTS)} only"
-        origin = self.headers.get("Origin")
-        if origin is not None and origin != f"http://{host}":
-            return "this viewer answers its own page only"
+        if not is_own_request(self.headers.get("Host", ""), self.headers.get("Origin"), ADDRESS):
+            return f"this viewer answers its own page only, at {', '.join(LOOPBACK)}"
         own = self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
         followed = self.path.partition("?")[0] == "/" and self.headers.get("Sec-Fetch-Dest") == "document"  # a link
         if not own and not followed:

@@ -9,7 +9,7 @@ from sweet_rl.method.critic_types import ChosenCritic
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.records import PreferencePair, RecordFile, Trajectory, TurnCandidates
+from sweet_rl.runs.records import PreferencePair, RecordFile, Task, Trajectory, TurnCandidates, kind_of
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, write_credit
@@ -17,7 +17,6 @@ from sweet_rl.viewer.designs import Designs, Pictures
 from sweet_rl.viewer.entries import Collection, Comparison, Dialogues, Pairs
 from sweet_rl.viewer.page import write_page
 from sweet_rl.viewer.serve import serve
-from sweet_rl.viewer.source import kind_of
 
 LARGE = 60_000_000  # bytes of a page that browsers open slowly
 
@@ -107,6 +106,11 @@ def open_collection(
         UserError: the files do not go together.
     """
     kind, limit = kind_of(view.input_path), view.limit
+    if kind is Task:
+        raise UserError(
+            f"{view.input_path} holds tasks: there is no dialogue in it to look at. Play some with "
+            "simulate_interactions.py."
+        )
     if pictures is not None and kind is not Trajectory:
         raise UserError(f"{view.input_path} holds no dialogues. Look at it with visualize_dialogue_histories.py.")
     if limit is not None and limit < 1:

@@ -13,7 +13,7 @@ from sweet_rl.dialogues.frontend.extract_page import extract_page, without_pages
 from sweet_rl.dialogues.leaks import holds_markup
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.simulated_human import ModelHuman, transcript
-from sweet_rl.isolation.rendering.renderer import PageRenderer
+from sweet_rl.isolation.rendering.renderer import PageRenderer, Rendered
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.models.prompts import fill
 from sweet_rl.runs.errors import UserError
@@ -38,9 +38,6 @@ class VisionHuman(ModelHuman):
     `prompt_template` holds {problem_description}, {dialogue} and {pictures}. A reply that holds markup is a leak. The
     human replies that it sees nothing if the agent's page cannot be drawn. The dialogue fails (kind "reference") if the
     reference page cannot be drawn.
-
-    Args:
-        renderer: Renderer that draws both pages.
     """
 
     max_chars: int = 1000
@@ -57,20 +54,15 @@ class VisionHuman(ModelHuman):
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
         """See `Human.reply`. Raises ModelError (kind "reference") if the reference page cannot be drawn."""
         draft = newest_draft(dialogue)
-        pages = [task.ground_truth] if draft is None else [task.ground_truth, draft]
-        reference, *drawn = await asyncio.gather(*(asyncio.to_thread(self.renderer.render, page) for page in pages))
-        if reference.png is None:
-            raise ModelError("reference", f"the reference page gives no picture: {_reason(reference.failure)}")
-        if drawn and (drawn[0].failure or {}).get("kind") == "machine":
-            raise ModelError("machine", f"the page was not drawn: {_reason(drawn[0].failure)}")
-        pictures = [("The design you have in mind:", reference.png)]
-        if not drawn:
+        reference, drawn = await draw_both(self.renderer, task, draft)
+        pictures = [("The design you have in mind:", reference)]
+        if drawn is None:
             situation = NO_PAGE_YET
-        elif drawn[0].png is None:
-            situation = fill(NOT_DRAWN, reason=_reason(drawn[0].failure))
+        elif drawn.png is None:
+            situation = fill(NOT_DRAWN, reason=_reason(drawn.failure))
         else:
             situation = BOTH
-            pictures.insert(0, ("The designer's newest page:", drawn[0].png))
+            pictures.insert(0, ("The designer's newest page:", drawn.png))
         prompt = fill(
             self.prompt_template,
             problem_description=task.problem_description,
@@ -83,6 +75,21 @@ class VisionHuman(ModelHuman):
             WITHOUT_MARKUP,
             seed,
         )
+
+
+async def draw_both(renderer: PageRenderer, task: Task, page: str | None) -> tuple[bytes, Rendered | None]:
+    """The picture of the reference page, and the agent's page as drawn; None if there is no page.
+
+    Raises:
+        ModelError: The reference page cannot be drawn (kind "reference"), or the machine failed (kind "machine").
+    """
+    pages = [task.ground_truth] if page is None else [task.ground_truth, page]
+    reference, *drawn = await asyncio.gather(*(asyncio.to_thread(renderer.render, one) for one in pages))
+    if reference.png is None:
+        raise ModelError("reference", f"the reference page gives no picture: {_reason(reference.failure)}")
+    if drawn and (drawn[0].failure or {}).get("kind") == "machine":
+        raise ModelError("machine", f"the page was not drawn: {_reason(drawn[0].failure)}")
+    return reference.png, drawn[0] if drawn else None
 
 
 def message_content(prompt: str, pictures: list[tuple[str, bytes]]) -> list[dict[str, Any]]:

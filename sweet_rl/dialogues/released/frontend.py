@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import re
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend.environment import DOMAIN
+from sweet_rl.dialogues.frontend.vision_human import draw_both
 from sweet_rl.dialogues.frontend.websight import with_fixed_pictures
 from sweet_rl.dialogues.leaks import holds_markup
 from sweet_rl.dialogues.protocols import HumanReply
@@ -25,7 +25,6 @@ from sweet_rl.dialogues.released.files import (
 )
 from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
 from sweet_rl.isolation.rendering.renderer import PageRenderer
-from sweet_rl.models.base import ModelError
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Task
 
@@ -68,20 +67,14 @@ class ReleasedPageHuman(ReleasedHuman):
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
         """See `Human.reply`. Raises ModelError (kind "reference") if the reference page cannot be drawn."""
-        page = newest_page(dialogue)
-        pages = [task.ground_truth] if page is None else [task.ground_truth, page]
-        reference, *drawn = await asyncio.gather(*(asyncio.to_thread(self.renderer.render, one) for one in pages))
-        if reference.png is None:
-            raise ModelError("reference", f"the reference page gives no picture: {reference.failure}")
-        if drawn and (drawn[0].failure or {}).get("kind") == "machine":
-            raise ModelError("machine", f"the page was not drawn: {drawn[0].failure}")
+        reference, drawn = await draw_both(self.renderer, task, newest_page(dialogue))
         before, without, last = self.sentences
         parts = [_text(self.prompt_template)]
-        if drawn and drawn[0].png is not None:
-            parts += [_text(before), self._picture(drawn[0].png)]
+        if drawn is not None and drawn.png is not None:
+            parts += [_text(before), self._picture(drawn.png)]
         else:
             parts.append(_text(without))
-        parts += [_text(last), self._picture(reference.png)]
+        parts += [_text(last), self._picture(reference)]
         return await self.ask([{"role": "user", "content": parts}], seed, holds_markup)
 
     def _picture(self, png: bytes) -> dict[str, Any]:

@@ -199,10 +199,10 @@ def _moment(tree):
     return (offset is None, (moment - datetime(2000, 1, 1)) // MICROSECOND - (offset or 0))
 
 
-def preview(tree, width: int = 120) -> str:
+def preview(tree) -> str:
     """A short text of a tree for people; never raises, whatever the tree."""
     text = _preview(tree, 0, [60])
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def _preview(tree, depth: int, budget: list) -> str:

@@ -209,7 +209,6 @@ def score_texts(
     texts: Sequence[EncodedText],
     token_budget: int = 8192,
     share: bool | None = None,
-    row_tokens: int = ROW_TOKENS,
     progress: Callable[[int], None] | None = None,
     at_least: int = 0,
 ) -> list[np.ndarray]:
@@ -220,14 +219,13 @@ def score_texts(
         texts: Texts, some of which may be equal.
         token_budget: Number of tokens per batch.
         share: Whether the model was switched by `share_prompts`; default: switch it.
-        row_tokens: Number of tokens per row (`lay_out`).
         progress: As in `in_batches`.
         at_least: As in `in_batches`.
     """
     share = share_prompts(model) if share is None else share
 
     def compute(chosen: list[EncodedText], to_device: Callable[[dict], dict]) -> list[np.ndarray]:
-        logps = completion_logps(model, to_device(lay_out(chosen, share, row_tokens))).cpu().numpy()
+        logps = completion_logps(model, to_device(lay_out(chosen, share, ROW_TOKENS))).cpu().numpy()
         return np.split(logps, np.cumsum([len(text.targets) for text in chosen])[:-1])
 
     return in_batches(model, texts, token_budget, compute, progress, at_least)

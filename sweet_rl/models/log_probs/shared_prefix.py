@@ -9,6 +9,7 @@ from functools import cache
 import torch
 from transformers import PreTrainedModel
 
+from sweet_rl.models.context import ropes
 from sweet_rl.models.log_probs.attend import NAMES, attend
 from sweet_rl.models.log_probs.attention import Attention
 from sweet_rl.models.log_probs.projection import unwrapped
@@ -84,9 +85,7 @@ def why_not_shared(model: PreTrainedModel) -> str | None:
     """The reason why sharing the model's prompts between completions is not exact; None if it is."""
     config = model.config
     text = config.get_text_config()
-    rope = getattr(text, "rope_parameters", None) or {}
-    ropes = [rope] if "rope_type" in rope else [r for r in rope.values() if isinstance(r, dict)]
-    unfixed = {r.get("rope_type", "default") for r in ropes} - FIXED_ROPES
+    unfixed = {rope.get("rope_type", "default") for rope in ropes(text)} - FIXED_ROPES
     if config.model_type not in FAMILIES | PICTURE_FAMILIES:
         tested = ", ".join(sorted(FAMILIES | PICTURE_FAMILIES))
         return f"{config.model_type} is none of the tested families ({tested})"

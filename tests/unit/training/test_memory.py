@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from benchmarks.memory_table import cache_bytes, cache_tokens
 from sweet_rl.models.log_probs.logps import completion_logps
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
@@ -20,8 +21,6 @@ from sweet_rl.training.memory import (
     ModelShape,
     TrainingSetup,
     activation_bytes,
-    cache_bytes,
-    cache_tokens,
     training_memory,
 )
 from tests.support.command_line import ROOT
