@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,13 @@ import torch
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.context import context_length, forget_lengths, rope_group
 from sweet_rl.models.log_probs.rows import group_indices
+from sweet_rl.models.threads import TINY
 from sweet_rl.models.transformers_local.kv_arena import KVArena, cannot_sample
 from sweet_rl.models.transformers_local.requests import Generated, Request, Row
 from sweet_rl.models.transformers_local.sample_tokens import sample_tokens
 
 TOLERANCE = 0.2  # of the largest logit, between a row of a batch and itself alone; a wrong mask is off by far more
+NEAR = 1e-4  # probability; batches of `mini` in float32 and its rows alone in float64 differ by up to 3e-6
 
 
 class GenerationEngine:
@@ -50,6 +54,7 @@ class GenerationEngine:
         self.context = _sampled_context(model)
         self.masks = _layer_masks(model)
         self.fixed_rope = not rope_group(model.config, 0)
+        self.tiny = model.dtype == torch.float32 and sum(one.numel() for one in model.parameters()) <= TINY
         self.waiting: list[Request] = []
         self.joining: list[Request] = []
         self.lock = threading.Lock()
@@ -240,13 +245,11 @@ class GenerationEngine:
     def _draw(self, low: int, logits: torch.Tensor) -> None:
         """Add a token to the rows from `low` on, from their logits [rows, vocabulary], and remove those that end."""
         rows = self.rows[low:]
-        samplings = [row.request.sampling for row in rows]
-        tokens, logps = sample_tokens(
-            logits,
-            self._floats([row.uniforms[len(row.token_ids)] for row in rows]),
-            self._floats([sampling.temperature for sampling in samplings]),
-            self._floats([sampling.top_p for sampling in samplings]) if any(s.top_p < 1 for s in samplings) else None,
-        )
+        tokens, logps, margins = self._sample(rows, logits)
+        if self.tiny:
+            for place in (margins < NEAR).nonzero()[:, 0].tolist():
+                token, logp, _ = self._sample([rows[place]], self._logits_alone(rows[place]))
+                tokens[place], logps[place] = token[0], logp[0]
         leaving = []
         for place, (row, token, logp) in enumerate(zip(rows, tokens.tolist(), logps.tolist(), strict=True), low):
             row.token_ids.append(token)
@@ -255,6 +258,26 @@ class GenerationEngine:
                 leaving.append(place)
         if leaving:
             self._remove(leaving)
+
+    def _sample(self, rows: list[Row], logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Tokens, log-probs and margins of `sample_tokens`, [rows] each, from logits [rows, vocabulary]."""
+        samplings = [row.request.sampling for row in rows]
+        return sample_tokens(
+            logits,
+            self._floats([row.uniforms[len(row.token_ids)] for row in rows]),
+            self._floats([sampling.temperature for sampling in samplings]),
+            self._floats([sampling.top_p for sampling in samplings]) if any(s.top_p < 1 for s in samplings) else None,
+        )
+
+    def _logits_alone(self, row: Row) -> torch.Tensor:
+        """Logits of the row's last token, [1, vocabulary] float64, from a forward pass over the row alone."""
+        ids = torch.tensor([[*row.request.ids, *row.token_ids]], device=self.device)
+        forget_lengths(self._in_float64)
+        return self._in_float64(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
+
+    @cached_property
+    def _in_float64(self) -> Any:
+        return copy.deepcopy(self.model).double()
 
     def _remove(self, leaving: list[int]) -> None:
         """Deliver the rows at these places, and move the last rows into the places."""

@@ -1,12 +1,14 @@
 """The running batch, driven step by step, against one row at a time."""
 
+import copy
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.transformers_local.engine import GenerationEngine
-from sweet_rl.models.transformers_local.requests import Request
+from sweet_rl.models.transformers_local.requests import Request, Row
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import tiny_model
 from tests.unit.models.log_probs.test_logps import model_of_lengths
@@ -51,6 +53,33 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(model, alone, settings):
     for (own,), (many,) in zip(alone, generate(model, asked(), **settings), strict=True):
         assert own.token_ids == many.token_ids
         assert torch.allclose(torch.tensor(own.logprobs), torch.tensor(many.logprobs), atol=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+def test_rounding_in_a_batch_does_not_decide_a_token_at_an_edge(model, monkeypatch, temperature):
+    own = copy.deepcopy(model)
+    prompt = torch.tensor([PROMPTS[0]])
+    with torch.no_grad():
+        best = int(own(prompt).logits[0, -1].argmax())
+        other = 40 if best < 40 else 20
+        own.lm_head.weight[other] = own.lm_head.weight[best]  # no logit is larger than these two, which are equal
+        edges = copy.deepcopy(own).double()(prompt).logits[0, -1].softmax(-1).cumsum(-1)
+
+    class AtAnEdge(Row):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.uniforms[0] = float(edges[len(edges) // 2])
+
+    monkeypatch.setattr("sweet_rl.models.transformers_local.engine.Row", AtAnEdge)
+    slope = 2e-5 * torch.linspace(-1, 1, len(edges))
+    tokens = []
+    for rounding in (slope, -slope):
+        engine = GenerationEngine(own, {3})
+        forward = engine._forward
+        monkeypatch.setattr(engine, "_forward", lambda *args, add=rounding, plain=forward: plain(*args) + add)
+        ((made,),) = together(engine, [(PROMPTS[0], Sampling(temperature, max_tokens=1))])
+        tokens += made.token_ids
+    assert tokens[0] == tokens[1]
 
 
 def test_samples_of_one_request_have_consecutive_seeds_and_differ(model):
