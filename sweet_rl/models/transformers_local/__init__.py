@@ -7,6 +7,8 @@ How it works, from the outside in:
   waiting requests that there is room for, computes each new prompt once for all its samples, and gives every running
   row its next token. Rows join and leave the batch at any step.
 - `KVArena` (kv_arena.py) holds keys and values, one row for each sample. A finished row is replaced by the last row.
+- `KeptTexts` (kept_texts.py) holds the keys and values of a finished reply, so that a dialogue's next prompt, which
+  begins with that text, computes only its new tokens.
 - `sample_tokens` draws one token per row from one uniform random number per row. The numbers of a row come from its own
   seed, so its reply does not depend on the company in the batch, up to rounding: matrix products of another batch shape
   differ in the last bits, which changes a token if its number lies that close to the edge between two tokens.

@@ -14,6 +14,7 @@ from sweet_rl.models.base import ModelError
 from sweet_rl.models.context import context_length, forget_lengths, rope_group
 from sweet_rl.models.log_probs.rows import group_indices
 from sweet_rl.models.threads import TINY
+from sweet_rl.models.transformers_local.kept_texts import KeptTexts
 from sweet_rl.models.transformers_local.kv_arena import KVArena, cannot_sample
 from sweet_rl.models.transformers_local.requests import Generated, Request, Row
 from sweet_rl.models.transformers_local.sample_tokens import sample_tokens
@@ -30,8 +31,8 @@ class GenerationEngine:
         eos_ids: Token ids that end a reply.
         max_rows: Largest number of rows in progress; a request for more samples than this runs alone.
         prefill_tokens: Largest number of prompt tokens, padding included, in one forward pass.
-        cache_bytes: Memory for the keys and values of all rows in progress at their full length. One request always
-            runs, even if it needs more.
+        cache_bytes: Memory for keys and values: a quarter of dialogues between their turns, the rest of all rows in
+            progress at their full length. One request always runs, even if it needs more.
 
     Raises:
         UserError: The model has no plain key-value cache in each layer that rows of different lengths can share.
@@ -50,6 +51,8 @@ class GenerationEngine:
         self.max_rows = max_rows
         self.prefill_tokens = prefill_tokens
         self.arena = KVArena(model, cache_bytes)
+        self.kept = KeptTexts(self.arena.capacity // 4, self.eos_ids)
+        self.arena.capacity -= self.kept.capacity
         self.device = self.arena.device
         self.context = _sampled_context(model)
         self.masks = _layer_masks(model)
@@ -101,6 +104,8 @@ class GenerationEngine:
     def step(self) -> None:
         """Admit the requests that there is room for, and give each running row its next token."""
         self.joining = self._admit()
+        for request in self.joining:
+            request.known, request.pairs = self.kept.take(request.ids)
         for group in self._groups(self.joining):
             self._prefill(group)
         self.joining = []
@@ -163,12 +168,12 @@ class GenerationEngine:
         return taken
 
     def _groups(self, requests: list[Request]) -> list[list[Request]]:
-        """Requests in groups of similar lengths, each of at most `prefill_tokens` with padding."""
+        """Requests in groups with similar numbers of new tokens, each of at most `prefill_tokens` with padding."""
         groups: list[list[Request]] = []
         last = None
-        for request in sorted(requests, key=lambda one: len(one.ids)):
+        for request in sorted(requests, key=lambda one: len(one.new_ids)):
             rope = self._rope_group(len(request.ids))
-            if not groups or rope != last or (len(groups[-1]) + 1) * len(request.ids) > self.prefill_tokens:
+            if not groups or rope != last or (len(groups[-1]) + 1) * len(request.new_ids) > self.prefill_tokens:
                 groups.append([])
             groups[-1].append(request)
             last = rope
@@ -180,7 +185,11 @@ class GenerationEngine:
         width = max(len(request.ids) for request in group)
         self.arena.reserve(low + samples, max(width, *(row.length for row in self.rows), 0), used=low)
         places = slice(low, low + len(group))
-        logits = self._forward(places, [request.ids for request in group], [len(request.ids) for request in group])
+        for place, request in enumerate(group, low):
+            if request.known:
+                self.arena.write_row(place, request.pairs)
+                request.pairs = []
+        logits = self._forward(places, [request.new_ids for request in group], [len(request.ids) for request in group])
         source = [place for place, request in enumerate(group) for _ in range(request.sampling.n)]
         if samples > len(group):
             self.arena.copy_rows([low + place for place in source], list(range(low, low + samples)), width)
@@ -282,6 +291,10 @@ class GenerationEngine:
     def _remove(self, leaving: list[int]) -> None:
         """Deliver the rows at these places, and move the last rows into the places."""
         ended = [self.rows[place] for place in leaving]
+        for place, row in zip(leaving, ended, strict=True):
+            if self.fixed_rope and row.request.sampling.n == 1:
+                text = [*row.request.ids, *row.token_ids[:-1]]  # the keys of the last token are not computed
+                self.kept.keep(text, self.arena.read_row(place, len(text)))
         left = len(self.rows) - len(leaving)
         gone = set(leaving)
         holes = [place for place in leaving if place < left]

@@ -98,6 +98,26 @@ def test_a_row_ends_at_an_end_token_or_at_its_limit(model):
     assert stopped.token_ids == free.token_ids[: free.token_ids.index(end) + 1]
 
 
+def test_a_later_turn_computes_only_its_new_tokens_and_is_as_if_computed_whole(model, monkeypatch):
+    first = [(PROMPTS[n], Sampling(seed=n, max_tokens=12)) for n in range(4)]
+    ends = {made[0].token_ids[4] for made in generate(model, first, eos_ids=())}
+    engine = GenerationEngine(model, ends)
+    shapes, forward = [], engine._forward
+    monkeypatch.setattr(engine, "_forward", lambda *args: shapes.append(list(map(len, args[1]))) or forward(*args))
+    replies = together(engine, first)
+    later = [
+        ([*ids, *made.token_ids, 12, 13], Sampling(seed=9 + n, max_tokens=12))
+        for n, ((ids, _), (made,)) in enumerate(zip(first, replies, strict=True))
+    ]
+    assert all(made.finish_reason == "stop" for (made,) in replies)
+    shapes.clear()
+    found, expected = together(engine, later), generate(model, later, eos_ids=ends)
+    assert shapes[0] == [3, 3, 3, 3]  # the token that ended the reply, and two more
+    for (own,), (whole,) in zip(found, expected, strict=True):
+        assert own.token_ids == whole.token_ids
+        assert torch.allclose(torch.tensor(own.logprobs), torch.tensor(whole.logprobs), atol=1e-4)
+
+
 def test_an_empty_prompt_and_one_beyond_the_context_are_refused(model):
     engine = GenerationEngine(model, {3})
     for ids in ([], [5] * engine.context):
