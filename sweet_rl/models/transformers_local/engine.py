@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,14 @@ import torch
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.context import context_length, forget_lengths, rope_group
 from sweet_rl.models.log_probs.rows import group_indices
+from sweet_rl.models.threads import TINY
+from sweet_rl.models.transformers_local.kept_texts import KeptTexts
 from sweet_rl.models.transformers_local.kv_arena import KVArena, cannot_sample
 from sweet_rl.models.transformers_local.requests import Generated, Request, Row
 from sweet_rl.models.transformers_local.sample_tokens import sample_tokens
 
 TOLERANCE = 0.2  # of the largest logit, between a row of a batch and itself alone; a wrong mask is off by far more
+NEAR = 1e-4  # probability; batches of `mini` in float32 and its rows alone in float64 differ by up to 3e-6
 
 
 class GenerationEngine:
@@ -26,8 +31,8 @@ class GenerationEngine:
         eos_ids: Token ids that end a reply.
         max_rows: Largest number of rows in progress; a request for more samples than this runs alone.
         prefill_tokens: Largest number of prompt tokens, padding included, in one forward pass.
-        cache_bytes: Memory for the keys and values of all rows in progress at their full length. One request always
-            runs, even if it needs more.
+        cache_bytes: Memory for keys and values: a quarter of dialogues between their turns, the rest of all rows in
+            progress at their full length. One request always runs, even if it needs more.
 
     Raises:
         UserError: The model has no plain key-value cache in each layer that rows of different lengths can share.
@@ -46,10 +51,13 @@ class GenerationEngine:
         self.max_rows = max_rows
         self.prefill_tokens = prefill_tokens
         self.arena = KVArena(model, cache_bytes)
+        self.kept = KeptTexts(self.arena.capacity // 4, self.eos_ids)
+        self.arena.capacity -= self.kept.capacity
         self.device = self.arena.device
         self.context = _sampled_context(model)
         self.masks = _layer_masks(model)
         self.fixed_rope = not rope_group(model.config, 0)
+        self.tiny = model.dtype == torch.float32 and sum(one.numel() for one in model.parameters()) <= TINY
         self.waiting: list[Request] = []
         self.joining: list[Request] = []
         self.lock = threading.Lock()
@@ -96,6 +104,8 @@ class GenerationEngine:
     def step(self) -> None:
         """Admit the requests that there is room for, and give each running row its next token."""
         self.joining = self._admit()
+        for request in self.joining:
+            request.known, request.pairs = self.kept.take(request.ids)
         for group in self._groups(self.joining):
             self._prefill(group)
         self.joining = []
@@ -158,12 +168,12 @@ class GenerationEngine:
         return taken
 
     def _groups(self, requests: list[Request]) -> list[list[Request]]:
-        """Requests in groups of similar lengths, each of at most `prefill_tokens` with padding."""
+        """Requests in groups with similar numbers of new tokens, each of at most `prefill_tokens` with padding."""
         groups: list[list[Request]] = []
         last = None
-        for request in sorted(requests, key=lambda one: len(one.ids)):
+        for request in sorted(requests, key=lambda one: len(one.new_ids)):
             rope = self._rope_group(len(request.ids))
-            if not groups or rope != last or (len(groups[-1]) + 1) * len(request.ids) > self.prefill_tokens:
+            if not groups or rope != last or (len(groups[-1]) + 1) * len(request.new_ids) > self.prefill_tokens:
                 groups.append([])
             groups[-1].append(request)
             last = rope
@@ -175,7 +185,11 @@ class GenerationEngine:
         width = max(len(request.ids) for request in group)
         self.arena.reserve(low + samples, max(width, *(row.length for row in self.rows), 0), used=low)
         places = slice(low, low + len(group))
-        logits = self._forward(places, [request.ids for request in group], [len(request.ids) for request in group])
+        for place, request in enumerate(group, low):
+            if request.known:
+                self.arena.write_row(place, request.pairs)
+                request.pairs = []
+        logits = self._forward(places, [request.new_ids for request in group], [len(request.ids) for request in group])
         source = [place for place, request in enumerate(group) for _ in range(request.sampling.n)]
         if samples > len(group):
             self.arena.copy_rows([low + place for place in source], list(range(low, low + samples)), width)
@@ -240,13 +254,11 @@ class GenerationEngine:
     def _draw(self, low: int, logits: torch.Tensor) -> None:
         """Add a token to the rows from `low` on, from their logits [rows, vocabulary], and remove those that end."""
         rows = self.rows[low:]
-        samplings = [row.request.sampling for row in rows]
-        tokens, logps = sample_tokens(
-            logits,
-            self._floats([row.uniforms[len(row.token_ids)] for row in rows]),
-            self._floats([sampling.temperature for sampling in samplings]),
-            self._floats([sampling.top_p for sampling in samplings]) if any(s.top_p < 1 for s in samplings) else None,
-        )
+        tokens, logps, margins = self._sample(rows, logits)
+        if self.tiny:
+            for place in (margins < NEAR).nonzero()[:, 0].tolist():
+                token, logp, _ = self._sample([rows[place]], self._logits_alone(rows[place]))
+                tokens[place], logps[place] = token[0], logp[0]
         leaving = []
         for place, (row, token, logp) in enumerate(zip(rows, tokens.tolist(), logps.tolist(), strict=True), low):
             row.token_ids.append(token)
@@ -256,9 +268,33 @@ class GenerationEngine:
         if leaving:
             self._remove(leaving)
 
+    def _sample(self, rows: list[Row], logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Tokens, log-probs and margins of `sample_tokens`, [rows] each, from logits [rows, vocabulary]."""
+        samplings = [row.request.sampling for row in rows]
+        return sample_tokens(
+            logits,
+            self._floats([row.uniforms[len(row.token_ids)] for row in rows]),
+            self._floats([sampling.temperature for sampling in samplings]),
+            self._floats([sampling.top_p for sampling in samplings]) if any(s.top_p < 1 for s in samplings) else None,
+        )
+
+    def _logits_alone(self, row: Row) -> torch.Tensor:
+        """Logits of the row's last token, [1, vocabulary] float64, from a forward pass over the row alone."""
+        ids = torch.tensor([[*row.request.ids, *row.token_ids]], device=self.device)
+        forget_lengths(self._in_float64)
+        return self._in_float64(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]
+
+    @cached_property
+    def _in_float64(self) -> Any:
+        return copy.deepcopy(self.model).double()
+
     def _remove(self, leaving: list[int]) -> None:
         """Deliver the rows at these places, and move the last rows into the places."""
         ended = [self.rows[place] for place in leaving]
+        for place, row in zip(leaving, ended, strict=True):
+            if self.fixed_rope and row.request.sampling.n == 1:
+                text = [*row.request.ids, *row.token_ids[:-1]]  # the keys of the last token are not computed
+                self.kept.keep(text, self.arena.read_row(place, len(text)))
         left = len(self.rows) - len(leaving)
         gone = set(leaving)
         holes = [place for place in leaving if place < left]

@@ -91,6 +91,16 @@ class KVArena(Cache):
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self._window[-1] if self._window else 0
 
+    def read_row(self, row: int, columns: int) -> list[tuple[torch.Tensor, ...]]:
+        """Copies of the keys and values of columns 0..columns-1 of a row, [heads, columns, size] each, per layer."""
+        return [tuple(one[row, :, :columns].clone() for one in pair) for pair in self._layers]
+
+    def write_row(self, row: int, pairs: list[tuple[torch.Tensor, ...]]) -> None:
+        """Write what `read_row` returned into the first columns of a row."""
+        for pair, kept in zip(self._layers, pairs, strict=True):
+            for one, old in zip(pair, kept, strict=True):
+                one[row, :, : old.shape[1]] = old
+
     def copy_rows(self, source: list[int], target: list[int], width: int) -> None:
         """Copy columns 0..width-1 of the rows `source` onto the rows `target`."""
         to, of = (torch.tensor(rows, device=self.device) for rows in (target, source))

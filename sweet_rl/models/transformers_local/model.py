@@ -19,7 +19,8 @@ from sweet_rl.runs.records import Message, Part
 class TransformersModel:
     """Samples from a causal language model; made by `from_pretrained`, or from a model and its ChatFormat.
 
-    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding (see above).
+    The same prompt, sampling settings and seed give the same reply in any batch, for a larger model up to rounding
+    (transformers_local/__init__.py). Its log-probs differ in their last bits.
 
     Args:
         model: A causal language model on its device.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sweet_rl.models.base import Sampling
+from sweet_rl.models.transformers_local.kept_texts import Pairs
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,21 @@ class Request:
         sampling: How tokens are drawn.
         deliver: Called once, with the list of Generated or an exception, in the thread that calls `step`.
         done: The finished continuations by sample number.
+        known: Number of the prompt's first tokens whose keys and values are in `pairs`.
+        pairs: Keys and values of these tokens (`KeptTexts`).
     """
 
     ids: list[int]
     sampling: Sampling
     deliver: Callable[[list[Generated] | Exception], None]
     done: dict[int, Generated] = field(default_factory=dict)
+    known: int = 0
+    pairs: Pairs = field(default_factory=list)
+
+    @property
+    def new_ids(self) -> list[int]:
+        """The prompt's tokens that have to be computed."""
+        return self.ids[self.known :]
 
 
 class Row:

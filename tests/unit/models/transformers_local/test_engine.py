@@ -1,12 +1,14 @@
 """The running batch, driven step by step, against one row at a time."""
 
+import copy
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.transformers_local.engine import GenerationEngine
-from sweet_rl.models.transformers_local.requests import Request
+from sweet_rl.models.transformers_local.requests import Request, Row
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import tiny_model
 from tests.unit.models.log_probs.test_logps import model_of_lengths
@@ -53,6 +55,33 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(model, alone, settings):
         assert torch.allclose(torch.tensor(own.logprobs), torch.tensor(many.logprobs), atol=1e-4)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+def test_rounding_in_a_batch_does_not_decide_a_token_at_an_edge(model, monkeypatch, temperature):
+    own = copy.deepcopy(model)
+    prompt = torch.tensor([PROMPTS[0]])
+    with torch.no_grad():
+        best = int(own(prompt).logits[0, -1].argmax())
+        other = 40 if best < 40 else 20
+        own.lm_head.weight[other] = own.lm_head.weight[best]  # no logit is larger than these two, which are equal
+        edges = copy.deepcopy(own).double()(prompt).logits[0, -1].softmax(-1).cumsum(-1)
+
+    class AtAnEdge(Row):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.uniforms[0] = float(edges[len(edges) // 2])
+
+    monkeypatch.setattr("sweet_rl.models.transformers_local.engine.Row", AtAnEdge)
+    slope = 2e-5 * torch.linspace(-1, 1, len(edges))
+    tokens = []
+    for rounding in (slope, -slope):
+        engine = GenerationEngine(own, {3})
+        forward = engine._forward
+        monkeypatch.setattr(engine, "_forward", lambda *args, add=rounding, plain=forward: plain(*args) + add)
+        ((made,),) = together(engine, [(PROMPTS[0], Sampling(temperature, max_tokens=1))])
+        tokens += made.token_ids
+    assert tokens[0] == tokens[1]
+
+
 def test_samples_of_one_request_have_consecutive_seeds_and_differ(model):
     (many,) = generate(model, [(PROMPTS[0], Sampling(n=4, seed=7, max_tokens=15))])
     singles = generate(model, [(PROMPTS[0], Sampling(seed=7 + n, max_tokens=15)) for n in range(4)])
@@ -67,6 +96,26 @@ def test_a_row_ends_at_an_end_token_or_at_its_limit(model):
     (stopped,) = generate(model, [(PROMPTS[1], Sampling(temperature=0, max_tokens=9))], eos_ids={end})[0]
     assert stopped.finish_reason == "stop"
     assert stopped.token_ids == free.token_ids[: free.token_ids.index(end) + 1]
+
+
+def test_a_later_turn_computes_only_its_new_tokens_and_is_as_if_computed_whole(model, monkeypatch):
+    first = [(PROMPTS[n], Sampling(seed=n, max_tokens=12)) for n in range(4)]
+    ends = {made[0].token_ids[4] for made in generate(model, first, eos_ids=())}
+    engine = GenerationEngine(model, ends)
+    shapes, forward = [], engine._forward
+    monkeypatch.setattr(engine, "_forward", lambda *args: shapes.append(list(map(len, args[1]))) or forward(*args))
+    replies = together(engine, first)
+    later = [
+        ([*ids, *made.token_ids, 12, 13], Sampling(seed=9 + n, max_tokens=12))
+        for n, ((ids, _), (made,)) in enumerate(zip(first, replies, strict=True))
+    ]
+    assert all(made.finish_reason == "stop" for (made,) in replies)
+    shapes.clear()
+    found, expected = together(engine, later), generate(model, later, eos_ids=ends)
+    assert shapes[0] == [3, 3, 3, 3]  # the token that ended the reply, and two more
+    for (own,), (whole,) in zip(found, expected, strict=True):
+        assert own.token_ids == whole.token_ids
+        assert torch.allclose(torch.tensor(own.logprobs), torch.tensor(whole.logprobs), atol=1e-4)
 
 
 def test_an_empty_prompt_and_one_beyond_the_context_are_refused(model):
