@@ -68,8 +68,8 @@ def paths(place: Path, model: str, name: str) -> dict[str, str]:
 def words(place, tiny_chat_model):
     """Makes the command line of a training that is saved under a name."""
 
-    def words(name: str, *more: object) -> list[object]:
-        settings = {**paths(place, tiny_chat_model, name), **FLAGS}
+    def words(name: str, *more: object, **changes: object) -> list[object]:
+        settings = {**paths(place, tiny_chat_model, name), **FLAGS, **changes}
         return [word for flag, value in settings.items() for word in (f"--{flag}", value)] + list(more)
 
     return words
@@ -175,7 +175,8 @@ def test_an_adapter_of_a_divided_model_is_merged_into_a_whole_model(engine, plac
     from peft import PeftModel
 
     name = f"lora {engine[-1]}"
-    flags = words(name, *engine, "--bf16", "--lora_rank", 2, "--activation_checkpointing")
+    more = [*engine, "--bf16", "--lora_rank", 2, "--activation_checkpointing"]
+    flags = words(name, *more, max_epochs=1, learning_rate=1e-2)
     code, printed = warm(place / "with_deepspeed.py", flags, processes=2)
     assert code == 0 and "gradient_checkpointing` is deprecated" not in printed, printed[-3000:]
     log = [json.loads(line) for line in open(place / name / "training_log.jsonl")]
