@@ -38,7 +38,7 @@ def light(folder: Path, *words: str, code: str = RUN) -> Result:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     environment |= {"LOCAL_KEY": "a-key-of-this-machine"}
     started = [sys.executable, "-c", code, *words]
-    done = subprocess.run(started, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(started, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
 
 

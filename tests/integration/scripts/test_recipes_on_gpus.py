@@ -92,7 +92,7 @@ class Recipe:
         """Its exit code, what it prints, and its errors."""
         with self.start(*words, **variables) as process:
             try:
-                out, err = process.communicate(timeout=60)
+                out, err = process.communicate(timeout=300)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise

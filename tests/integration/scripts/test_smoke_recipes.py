@@ -51,7 +51,7 @@ def smoke(recipe: str, folder: Path, monkeypatch, **variables: str) -> Path:
     with warm_programs(folder) as programs:
         environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "OUT": str(folder / "out"), **variables}
         command = ["bash", ROOT / "scripts" / f"{recipe}.sh", "--smoke"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "out"
 
