@@ -98,7 +98,7 @@ def test_divided_models_train_what_plain_torch_does(config, script, dataset, way
     expected = figures(tmp_path / "plain")
     assert len(expected) >= 1
     if script == "train_dpo":  # the policy begins as the reference
-        assert all(figures(tmp_path / way, "margin")[0] == pytest.approx(0, abs=1e-3) for way in ways)
+        assert all(figures(tmp_path / way, "margin")[0] == pytest.approx(0, abs=2e-4) for way in ways)
     for way in ways:
         tolerance = 0.02 if way.startswith("bfloat16") else 1e-5
         assert figures(tmp_path / way) == pytest.approx(expected, abs=tolerance), way
