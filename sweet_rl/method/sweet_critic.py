@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from sweet_rl.method.critics import CriticType, TokenCredit
 from sweet_rl.method.local_model import LocalModel
 from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
 from sweet_rl.models.log_probs.attention import Attention
-from sweet_rl.models.prompt_logprobs import PromptLogprobs
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import model_input, model_path
@@ -28,10 +27,11 @@ from sweet_rl.runs.records import TurnCandidates
 
 if TYPE_CHECKING:
     from sweet_rl.models.log_probs.rows import EncodedText
+    from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
 logger = logging.getLogger(__name__)
 SERVED_TURNS = 32  # in progress under a critic on a server
-Score = Callable[[Sequence["EncodedText"]], list[np.ndarray]] | PromptLogprobs
+Score: TypeAlias = "Callable[[Sequence[EncodedText]], list[np.ndarray]] | PromptLogprobs"
 """Texts -> for each text the log-probs [L] of its L trained tokens: a model in this process, or one on a server."""
 TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
 """What `advantage` compares: log-probs [L], and those of the reference."""
@@ -158,7 +158,7 @@ class TokenCritic:
 
     def __init__(self, chat: ChatFormat, models: Sequence[Score], normalize: TurnNormalize = "turn") -> None:
         self.chat, self.eos_text = chat, chat.eos_text
-        self._served = [model for model in models if isinstance(model, PromptLogprobs)]
+        self._served = [model for model in models if not callable(model)]
         self._normalize = normalize
         if self._served:  # a turn that fails is then the only one
             self.turns_per_call, self.calls_at_once = 1, SERVED_TURNS
@@ -280,6 +280,8 @@ def load_models(settings: TokenCriticSettings) -> tuple[ChatFormat, list[Score]]
 
     def load(name: str) -> Score:
         if urls:
+            from sweet_rl.models.prompt_logprobs import PromptLogprobs  # openai takes half a second to import
+
             return PromptLogprobs(name, urls, key)
         return load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)
 
@@ -289,9 +291,9 @@ def load_models(settings: TokenCriticSettings) -> tuple[ChatFormat, list[Score]]
 
 async def scored(model: Score, texts: Sequence[EncodedText]) -> list[np.ndarray]:
     """The log-probs of texts. A model in this process computes in a thread."""
-    if isinstance(model, PromptLogprobs):
-        return await model.score(texts)
-    return await asyncio.to_thread(model, texts)
+    if callable(model):
+        return await asyncio.to_thread(model, texts)
+    return await model.score(texts)
 
 
 def load_scorer(

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from tests.integration.scripts.test_launchers import parsed
 from tests.support.command_line import ROOT, read_rows
 from tests.support.slurm_cluster import slurm_cluster
+from tests.support.warm_programs import warm_programs
 from tests.unit.test_configs import BACKEND, LLAMA_8B, LLAMA_70B
 
 pytest.importorskip("doit", reason="needs: pip install -e '.[workflow]'")
@@ -141,7 +143,14 @@ def test_a_flag_of_the_former_workflow_names_the_variable_that_replaces_it():
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory) -> tuple[Path, list[str]]:
+def path(tmp_path_factory) -> Iterator[str]:
+    """A PATH whose `python` has already imported torch."""
+    with warm_programs(tmp_path_factory.mktemp("programs")) as folder:
+        yield f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory, path) -> tuple[Path, list[str]]:
     """The folder of a run that was killed while dialogues were played, and continued; the dialogues until the kill."""
     out = tmp_path_factory.mktemp("out")
     dialogues, variables = out / "seed0" / "trajectories.jsonl", {**SMOKE, "OUT": str(out)}
@@ -154,7 +163,7 @@ def played(tmp_path_factory) -> tuple[Path, list[str]]:
             time.sleep(0.005)
         os.killpg(one.pid, signal.SIGKILL)
     begun = dialogues.read_text().splitlines()[:-1]  # the last line may be half of one
-    done = doit("steps:seed0/rewarded.jsonl", **variables)
+    done = doit("steps:seed0/rewarded.jsonl", **variables, PATH=path)
     assert done.returncode == 0, done.stdout + done.stderr
     return out, begun
 
@@ -183,11 +192,11 @@ def test_a_table_is_printed_and_drawn_from_its_runs(played):
 
 
 @pytest.mark.slow
-def test_a_changed_input_is_refused_by_the_step_that_read_another_one(played):
+def test_a_changed_input_is_refused_by_the_step_that_read_another_one(played, path):
     out, _ = played
     dialogues = out / "seed0" / "trajectories.jsonl"
     dialogues.write_text("".join(dialogues.read_text().splitlines(keepends=True)[:-4]))  # those of one task
-    refused = doit("steps:seed0/rewarded.jsonl", **SMOKE, OUT=str(out))
+    refused = doit("steps:seed0/rewarded.jsonl", **SMOKE, OUT=str(out), PATH=path)
     assert refused.returncode == 1 and "--overwrite" in refused.stdout + refused.stderr
 
 

@@ -1,4 +1,4 @@
-"""Scripts run by several processes: by torchrun, on one node or on two of this machine, and by DeepSpeed's launcher."""
+"""Servers and scripts in processes of their own, which are ended with their children."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -52,21 +51,6 @@ def served(words: list[str], port: str, log: Path) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
                 process.wait()
-
-
-def torchrun(script: Path, flags: Sequence[object], nodes: int = 1, processes: int = 2) -> list[list[str]]:
-    """One command for each node; together they start `processes` processes."""
-    words = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(processes // nodes)]
-    words += ["--nnodes", str(nodes), "--master_addr", "127.0.0.1", "--master_port", free_port()]
-    return [[*words, "--node_rank", str(node), str(script), *map(str, flags)] for node in range(nodes)]
-
-
-def deepspeed(script: Path, flags: Sequence[object], folder: Path, processes: int = 2) -> list[list[str]]:
-    """The command of DeepSpeed's launcher with a host file, which is written to `folder`."""
-    (folder / "hosts").write_text(f"localhost slots={processes}\n")
-    words = [sys.executable, "-c", "from deepspeed.launcher.runner import main; main()"]
-    words += ["--hostfile", str(folder / "hosts"), "--no_ssh_check", "--master_addr", "127.0.0.1"]
-    return [[*words, "--master_port", free_port(), str(script), *map(str, flags)]]
 
 
 def run_together(commands: Sequence[Sequence[str]], timeout: float = 600) -> tuple[int, str]:

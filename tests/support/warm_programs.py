@@ -36,9 +36,12 @@ import os
 import runpy
 import sys
 
-import deepspeed
-
-deepspeed.ops.__compatible_ops__ = {{}}
+try:
+    import deepspeed
+except ImportError:
+    pass
+else:
+    deepspeed.ops.__compatible_ops__ = {{}}
 os.chdir("{root}")
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")

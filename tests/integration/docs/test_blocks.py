@@ -18,7 +18,7 @@ from tests.support.manual import blocks, commands, run_command
 
 FOLDERS = ("scripts", "visualizers", "configs", "docs", "lab")
 SMALL = {
-    "make_mini_tasks": {"num_train": 8, "num_test": 4},
+    "make_mini_tasks": {"num_train": 4, "num_test": 2},
     "sample_best_of_n": {"best_of_n": 4},
     "generate_random_pairs_from_ranks": {"num_pairs": 1},
     "train_dpo": {"max_epochs": 1},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -48,7 +51,7 @@ def log_of(folder: Path) -> Path:
 
 
 def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again_with_the_arguments_of_the_log(
-    served, folder
+    served, folder, monkeypatch
 ):
     done = evaluate(folder, served.url, "mini", "--epochs", "2", "-T", "agent_prompt_path=mini_agent.txt")
     assert done.code == 0, done.err
@@ -58,11 +61,15 @@ def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again
     assert imported(log_of(folder), folder / "imported.jsonl") == ours
     assert len({row["reward"] for row in ours.values()}) > 1
     again = folder / "again.eval"
-    done = run_tool(
-        tool("inspect"), "score", log_of(folder), "--action", "overwrite", "--output-file", again,
-        cwd=folder, LOCAL_BASE_URL=served.url, LOCAL_API_KEY="none", PYTHONPATH="",
-    )  # fmt: skip
-    assert done.code == 0 and again.is_file(), done.out + done.err
+    (command,) = entry_points(group="console_scripts", name="inspect")
+    words = ["inspect", "score", log_of(folder), "--action", "overwrite", "--output-file", again]
+    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # which the command replaces
+    monkeypatch.setenv("LOCAL_BASE_URL", served.url)
+    monkeypatch.setenv("LOCAL_API_KEY", "none")
+    with pytest.raises(SystemExit) as ended:
+        command.load()()
+    assert ended.value.code == 0 and again.is_file()
     assert imported(again, folder / "imported_again.jsonl") == ours
 
 
@@ -118,17 +125,41 @@ def test_a_dead_server_gives_no_reward(folder, monkeypatch):
     assert result.code == 1 and "none of its 3 dialogues has a reward" in result.err
 
 
-# Grading may take half of the time limit, on a busy machine too.
+def ends_the_time(monkeypatch, limit: float) -> Callable[[], None]:
+    """A function for another thread: the time limit of the sample that began last is over."""
+    from inspect_ai.util import _limit
+
+    begun, enter = [], _limit._TimeLimit.__enter__
+
+    def noted(self):
+        found = enter(self)
+        if self.limit == limit:
+            begun.append((asyncio.get_running_loop(), self._cancel_scope))
+        return found
+
+    def end() -> None:
+        loop, scope = begun[-1]
+        loop.call_soon_threadsafe(scope.cancel)
+
+    monkeypatch.setattr(_limit._TimeLimit, "__enter__", noted)
+    return end
+
+
 @pytest.mark.parametrize(
-    ("limit", "turns"), [({"message_limit": 4}, 2), ({"time_limit": 8}, 1), ({"token_limit": 20}, 1)]
+    ("limit", "turns"),
+    [({"message_limit": 4}, 2), ({"time_limit": 900, "max_samples": 1}, 1), ({"token_limit": 20}, 1)],
 )
 def test_a_limit_ends_its_sample_only_and_the_dialogue_is_graded_as_it_stands(limit, turns, folder, monkeypatch):
     first = make_tasks(1, seed=4)[0]
+    end = ends_the_time(monkeypatch, 900)
 
     def answer(body: dict) -> Reply:
         messages = body["messages"]
         if first["problem_description"] in messages[0]["content"]:  # this one would go on
-            return Reply(wait=30) if len(messages) > 1 and "time_limit" in limit else chat_reply("Why?")
+            if len(messages) > 1 and "time_limit" in limit:
+                end()
+                return Reply(wait=30)
+            return chat_reply("Why?")
         return chat_reply("I WANT TO ANSWER:\ndef f(): pass")
 
     with ApiServer(answer) as server:

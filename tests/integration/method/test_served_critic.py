@@ -38,7 +38,11 @@ class Finder(importlib.machinery.PathFinder):
             return super().find_spec(name, path, target)
 
 sys.meta_path = [Finder if one is importlib.machinery.PathFinder else one for one in sys.meta_path]
-import scripts; sys.argv[0] = 'sweet-rl'; scripts.main()
+import scripts
+
+for line in {commands!r}:
+    sys.argv = ["sweet-rl", *line.split()]
+    scripts.main()
 """
 
 
@@ -196,14 +200,14 @@ def test_ranking_and_the_viewer_do_without_torch(server, tmp_path):
     write_rows(tmp_path / "in.jsonl", candidates(1))
     write_rows(tmp_path / "played.jsonl", graded()[:1])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    critic = ["--critic_type", "pmi", "--hostname", server]
-    for words in (
-        ["rank", "--model_id", "mini", *critic, "--input_path", "in.jsonl", "--output_path", "ranked.jsonl"],
-        ["view", "--critic", "mini", *critic, "--input_path", "played.jsonl", "--output", "page.html"],
-    ):
-        words = [sys.executable, "-c", WITHOUT_TORCH, *words]
-        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
+    critic = f"--critic_type pmi --hostname {server}"
+    commands = [
+        f"rank --model_id mini {critic} --input_path in.jsonl --output_path ranked.jsonl",
+        f"view --critic mini {critic} --input_path played.jsonl --output page.html",
+    ]
+    program = [sys.executable, "-c", WITHOUT_TORCH.format(commands=commands)]
+    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "ranked.jsonl").read_text())["judge_result"][0] in (0, 1, 2)
     assert (tmp_path / "page.html").is_file()
 

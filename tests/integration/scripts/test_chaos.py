@@ -9,16 +9,26 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
+from sweet_rl.models.servers import Servers
 from sweet_rl.runs.records import Task
 from tests.support.chaos_server import MODEL
 from tests.support.command_line import ROOT, call, count_rows, kill_when, read_rows, write_rows
 from tests.support.launched import free_port
 
-TASKS, SAMPLES, KILLS = 16, 4, 3
+TASKS, SAMPLES, KILLS = 10, 4, 3
+# The script with a short pause before a call that all servers have failed is made again.
+SCRIPT = """
+import runpy
+from functools import partialmethod
+from sweet_rl.models.servers import Servers
+Servers.__init__ = partialmethod(Servers.__init__, pause=0.2)
+runpy.run_path({script!r}, run_name="__main__")
+"""
 
 
 class Server:
@@ -58,8 +68,8 @@ def flags(place: Path, name: str, servers: list[Server], **more) -> dict:
 
 
 @pytest.mark.slow
-def test_the_records_are_those_of_an_undisturbed_run(tmp_path):
-    """64 dialogues, 5 % trouble of every kind, servers that die, and three times SIGKILL."""
+def test_the_records_are_those_of_an_undisturbed_run(tmp_path, monkeypatch):
+    """40 dialogues, 5 % trouble of every kind, servers that die, and three times SIGKILL."""
     tasks = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"t": "f(1)"}) for n in range(TASKS)]
     write_rows(tmp_path / "tasks.jsonl", tasks)
     steady = Server(0.0)
@@ -69,6 +79,9 @@ def test_the_records_are_those_of_an_undisturbed_run(tmp_path):
     undisturbed = {row["id"]: row for row in read_rows(tmp_path / "undisturbed.jsonl")}
     assert len(undisturbed) == TASKS * SAMPLES
 
+    monkeypatch.setattr(Servers, "__init__", partialmethod(Servers.__init__, pause=0.2))
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(script=str(ROOT / "scripts" / "simulate_interactions.py")))
     servers, over, draw = [Server(0.05, 0.005), Server(0.05, 0.005)], threading.Event(), random.Random()
 
     def restart_servers() -> None:
@@ -85,7 +98,7 @@ def test_the_records_are_those_of_an_undisturbed_run(tmp_path):
         for number in range(KILLS):
             aim = (number + draw.random()) * 0.8 * len(undisturbed) / KILLS
             given = flags(tmp_path, "chaos", servers)
-            kill_when(lambda aim=aim: count_rows(output) > aim, "simulate_interactions.py", **given)
+            kill_when(lambda aim=aim: count_rows(output) > aim, str(script), **given)
         for _ in range(20):
             done = call("simulate_interactions.py", **flags(tmp_path, "chaos", servers, retry_failed=True))
             rows = read_rows(output)

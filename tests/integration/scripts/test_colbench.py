@@ -10,10 +10,12 @@ import subprocess
 import threading
 import time
 from contextlib import closing
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
+from sweet_rl.models.servers import Servers
 from sweet_rl.runs.names import _downloaded
 from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
@@ -215,7 +217,8 @@ def test_what_the_model_leaves_unsaid_is_counted_and_what_its_server_refuses_sta
     assert json.loads((folder / "out/first_4/comparison.json").read_text())["runs"][0]["tokens"] is None
 
 
-def test_an_account_that_is_empty_ends_the_command(folder):
+def test_an_account_that_is_empty_ends_the_command(folder, monkeypatch):
+    monkeypatch.setattr(Servers, "__init__", partialmethod(Servers.__init__, pause=0.01))
     api = Api(answers=True)
     usual = api.server.answer
     api.server.answer = lambda body: usual(body) if len(api.paid) < 6 else refusal(402, "Insufficient credits")

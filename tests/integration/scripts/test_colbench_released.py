@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from sweet_rl.dialogues.released import backend, frontend
 from sweet_rl.evaluation.run_card import read_card
 from sweet_rl.runs.records import Task, read_records
 from tests.integration.scripts.test_colbench import ceilings, stored
 from tests.support.api_server import ApiServer, Reply, chat_reply
 from tests.support.browsers import page_files_or_skip, renderer_or_skip
-from tests.support.command_line import Result, call, process, read_rows, words_of
+from tests.support.command_line import ROOT, call, kill_when, read_rows
 from tests.support.grading import colbench
+from tests.support.protocol_files import protocol_files
 
 MODELS, HUMAN, OTHER_HUMAN = ("solver", "guesser"), "the-human", "another-human"
 AGENT, USER = "Ask first.\n{dialogue_history}", "{problem_description} | {hidden_information} | {dialogue_history}"
@@ -27,11 +26,12 @@ def invoke_model(page):
     return [{"text": "This is the page."}, {"text": "No page yet."}, {"text": "This is the goal."}]
 """
 TEXTS = {
-    "backend.BACKEND_AGENT": AGENT, "backend.BACKEND_HUMAN": USER,
-    "frontend.FRONTEND_AGENT": DESIGNER, "frontend.FRONTEND_HUMAN": CLIENT, "frontend.FRONTEND_SENTENCES": SENTENCES,
-}  # fmt: skip
+    backend: {"BACKEND_AGENT": AGENT, "BACKEND_HUMAN": USER},
+    frontend: {"FRONTEND_AGENT": DESIGNER, "FRONTEND_HUMAN": CLIENT, "FRONTEND_SENTENCES": SENTENCES},
+}
+# For the runs that are killed, which are processes of their own.
 SCRIPT = """
-import runpy, sys
+import runpy
 from sweet_rl.dialogues.released import backend, frontend
 from sweet_rl.dialogues.released.files import ProtocolFile
 {patches}
@@ -42,18 +42,17 @@ PAGE = "<html><body style='background:teal'><h1>A first draft</h1></body></html>
 
 @pytest.fixture
 def program(tmp_path, monkeypatch) -> Path:
-    """The script with other texts in the place of the protocol's, which are in the folder `files`."""
+    """The script with other texts in the place of the protocol's, which are in the folder `files`; here too."""
     if colbench() is None:
         pytest.skip("no ColBench rows: set SWEET_RL_COLBENCH to a folder with backend_dev.jsonl and frontend_dev.jsonl")
     monkeypatch.chdir(tmp_path)
-    Path("files").mkdir()
     patches = []
-    for name, text in TEXTS.items():
-        Path("files", name).write_text(text)
-        patches.append(f"{name} = ProtocolFile({name!r}, {sha256(text)!r})")
-    words, _ = process("colbench.py")
+    for module, texts in TEXTS.items():
+        part = module.__name__.rpartition(".")[2]
+        protocol_files(tmp_path, monkeypatch, module, {name: (f"{part}.{name}", text) for name, text in texts.items()})
+        patches += [f"{part}.{name} = {getattr(module, name)!r}" for name in texts]
     path = tmp_path / "program.py"
-    path.write_text(SCRIPT.format(patches="\n".join(patches), script=words[1]))
+    path.write_text(SCRIPT.format(patches="\n".join(patches), script=str(ROOT / "scripts" / "colbench.py")))
     return path
 
 
@@ -103,42 +102,19 @@ def flags(players: Players, tasks: Path, **more) -> dict:
     } | more  # fmt: skip
 
 
-def start(program: Path, given: dict) -> Result:
-    _, environment = process("colbench.py")
-    words = [sys.executable, str(program), *words_of(given)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=400)
-    return Result(done.returncode, done.stdout, done.stderr)
-
-
-def kill_at(calls: int, program: Path, given: dict) -> None:
-    """Start the program and kill it when it has stored this many replies."""
-    _, environment = process("colbench.py")
-    words = [sys.executable, str(program), *words_of(given)]
-    with open("killed.out", "w") as out:
-        running = subprocess.Popen(words, env=environment, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            until = time.monotonic() + 240
-            while stored(Path("out/calls")) < calls and running.poll() is None and time.monotonic() < until:
-                time.sleep(0.005)
-            assert running.poll() is None, Path("killed.out").read_text()
-        finally:
-            running.kill()
-            running.wait()
-
-
 def test_backend_killed_and_continued(program):
     tasks = read_records(colbench(), Task, 10)
     players = Players(tasks)
     given = flags(players, colbench(), limit=10)
     with players.server:
-        estimate = start(program, given | {"estimate": True})
+        estimate = call("colbench.py", **given, estimate=True)
         assert estimate.code == 0, estimate.err
         assert players.paid == [] and not Path("out/calls").exists()
         assert ceilings(estimate.out) == [30, 30, 40]
         assert f"{round(sum(len(task.ground_truth) for task in tasks) / 40)} per answer" in estimate.out
-        kill_at(20, program, given)
+        kill_when(lambda: stored(Path("out/calls")) >= 20, str(program), **given)
         before = len(players.paid)
-        done = start(program, given)
+        done = call("colbench.py", **given)
         assert done.code == 0, done.err
         assert sum(ceilings(done.out)) < 100
     # The solver asks once and answers; the guesser uses all three turns. Greetings are three.
@@ -176,12 +152,12 @@ def test_frontend_killed_and_continued(program):
     players = Players(tasks)
     given = flags(players, path, limit=4, task_type="html", image_encoder="efficientnet-lite0", embedding_cache="kept")
     with players.server:
-        estimate = start(program, given | {"estimate": True})
+        estimate = call("colbench.py", **given, estimate=True)
         assert estimate.code == 0, estimate.err
         mean = round(sum(len(task.ground_truth) for task in tasks) / 16)
         assert f"a page of {mean} tokens" in estimate.out and ceilings(estimate.out) == [12, 12, 16]
-        kill_at(12, program, given)
-        done = start(program, given)
+        kill_when(lambda: stored(Path("out/calls")) >= 12, str(program), **given)
+        done = call("colbench.py", **given)
         assert done.code == 0, done.err
     # The human is asked about each goal without a page, and with the draft; a second time is in the cache.
     assert len(set(players.paid)) == 4 * 2 + 4 * 3 + 4 * 2 + 3 and len(players.paid) - len(set(players.paid)) <= 8
@@ -196,12 +172,13 @@ def test_frontend_killed_and_continued(program):
     assert "<html" in (folder / "solver.html").read_text()
 
 
-def test_an_encoder_that_cannot_be_loaded_is_found_before_a_call_is_paid_for(program):
+def test_an_encoder_that_cannot_be_loaded_is_found_before_a_call_is_paid_for(program, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     renderer_or_skip().close()
     path = colbench().with_name("frontend_dev.jsonl")
     players = Players(read_records(path, Task, 2))
     with players.server:
-        done = start(program, flags(players, path, limit=2, task_type="html", image_encoder="no/such-encoder"))
+        done = call("colbench.py", **flags(players, path, limit=2, task_type="html", image_encoder="no/such-encoder"))
     assert done.code == 2 and "--image_encoder no/such-encoder" in done.err and players.paid == []
 
 
@@ -215,7 +192,7 @@ def test_a_leaderboard_of_four_runs_of_which_two_compare(program):
     }
     with players.server:
         for name, more in runs.items():
-            done = start(program, flags(players, colbench(), limit=3, output_dir=name) | more)
+            done = call("colbench.py", **flags(players, colbench(), limit=3, output_dir=name) | more)
             assert done.code == 0, done.err
     cards = [f"{name}/released_first_3/results.json" for name in runs]
     done = call("leaderboard.py", *cards, output="board.html")

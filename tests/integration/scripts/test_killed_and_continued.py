@@ -28,14 +28,20 @@ def place(tmp_path_factory) -> Path:
     """Mini tasks, dialogues about them, and answers: right ones, wrong ones and ones that raise."""
     place, answers = tmp_path_factory.mktemp("place"), []
     write_rows(place / "tasks.jsonl", make_tasks(6, seed=0))
-    for task in make_tasks(40, seed=3):
+    for task in make_tasks(24, seed=3):
         header = task["ground_truth"].partition("\n")[0]
         for code in (task["ground_truth"], f"{header}\n    return 0", f"{header}\n    raise ValueError"):
             history = [{"role": "user", "content": ""}, {"role": "assistant", "content": code, "logprobs": [-1.0]}]
             answers.append({"task": task, "dialogue_history": history, "answer": code, "reward": None})
     write_rows(place / "answers.jsonl", answers)
-    assert call("simulate_interactions.py", **dialogues(place), output_path=place / "dialogues.jsonl").code == 0
+    done = call("simulate_interactions.py", **dialogues(place), output_path=whole(place, "simulate_interactions.py"))
+    assert done.code == 0, done.err
     return place
+
+
+def whole(place: Path, script: str) -> Path:
+    """The records of a run of the script that was never killed."""
+    return place / f"{script}.whole.jsonl"
 
 
 def dialogues(place: Path) -> dict:
@@ -55,7 +61,7 @@ def credit(place: Path) -> dict:
 
 def candidates(place: Path) -> dict:
     return {
-        "model_id": "mini", "input_path": place / "dialogues.jsonl", "best_of_n": 2, "max_tokens": 40,
+        "model_id": "mini", "input_path": whole(place, "simulate_interactions.py"), "best_of_n": 2, "max_tokens": 40,
         "concurrency": 2, "data_fraction": 0.5,
     }  # fmt: skip
 
@@ -82,10 +88,11 @@ def same(one, other) -> bool:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_killed_in_the_middle_and_continued_it_has_the_records_of_a_run_never_killed(script, flags, place):
-    whole, path = place / f"{script}.whole.jsonl", place / f"{script}.killed.jsonl"
-    done = call(script, **flags(place), output_path=whole)
-    assert done.code == 0, done.err
-    expected = {row["id"]: row for row in read_rows(whole)}
+    path = place / f"{script}.killed.jsonl"
+    if not whole(place, script).exists():
+        done = call(script, **flags(place), output_path=whole(place, script))
+        assert done.code == 0, done.err
+    expected = {row["id"]: row for row in read_rows(whole(place, script))}
 
     kill_when(lambda: count_rows(path) >= 3, script, **flags(place), output_path=path)
     assert 3 <= count_rows(path) < len(expected)

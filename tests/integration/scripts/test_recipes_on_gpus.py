@@ -92,7 +92,7 @@ class Recipe:
         """Its exit code, what it prints, and its errors."""
         with self.start(*words, **variables) as process:
             try:
-                out, err = process.communicate(timeout=60)
+                out, err = process.communicate(timeout=300)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
@@ -269,8 +269,8 @@ def test_gpus_that_cannot_be_given_are_refused_before_any_step(variables, named,
     ("run_one_gpu", {}, ["--env_model Qwen/Qwen2.5", "--launch python", "--at_once 1", "configs/one_gpu/critic.yaml"]),
 ])  # fmt: skip
 def test_what_a_run_needs_is_checked_before_anything_is_started(name, variables, flags, tmp_path):
-    note = f'printf "%q " "$@" >{tmp_path}/words; echo FAILED: disk; exit 1'
-    recipe = Recipe(tmp_path, name, step=f'case "$*" in *preflight*) {note} ;; esac')
+    note = f'printf "%q " "$@" >{tmp_path}/words; echo FAILED: disk'
+    recipe = Recipe(tmp_path, name, step=f'case "$*" in *preflight*) {note} ;; esac; exit 1')
     code, printed, _ = recipe.run(**variables)
     assert code == 1 and "FAILED: disk" in printed
     ((script, _, command),) = recipe.everything()

@@ -1,6 +1,7 @@
-"""The recipes for GPUs with --smoke, whole: dialogues, trainings, ranking, comparison.
+"""The recipe for the paper's backend with --smoke, whole: dialogues, trainings, ranking, comparison.
 
-That of web pages is tested with the agent that it takes, in `lab/pages/tests`.
+That of web pages is tested with the agent that it takes, in `lab/pages/tests`. That of one GPU runs the same steps with
+configs/one_gpu (`test_recipes_on_gpus.py`), whose trainings are tested in `test_adapters_and_evaluation.py`.
 """
 
 from __future__ import annotations
@@ -26,25 +27,21 @@ pytestmark = [
 MODELS = ("critic", "rft", "dpo", "sweet", "sweet_pmi")
 
 
-@pytest.mark.parametrize(("recipe", "processes"), [("run_backend", 2), ("run_one_gpu", 1)])
-def test_a_smoke_run_makes_every_output_with_the_settings_of_the_real_run(recipe, processes, tmp_path, monkeypatch):
-    seed = recipe == "run_backend"  # the reference of the paper, against which an untrained critic has no order
-    more = {"REFERENCE": "seed"} if seed else {"TRAIN_FLAGS": "--nobf16", "RANK_FLAGS": "--nobf16"}  # slow on many CPUs
-    out = smoke(recipe, tmp_path, monkeypatch, **more)
+def test_a_smoke_run_makes_every_output_with_the_settings_of_the_real_run(tmp_path, monkeypatch):
+    # The reference of the paper, against which an untrained critic has no order.
+    out = smoke("run_backend", tmp_path, monkeypatch, REFERENCE="seed")
     played = read_rows(out / "trajectories.jsonl")
     assert len(played) == 3 * 8 and {row["human"]["name"] for row in played} == {"mini-human"}
     settings = {name: manifest(out / name / "manifest.json")["settings"] for name in MODELS}
-    assert {(one["zero_stage"], one["lora_rank"], one["bf16"]) for one in settings.values()} == {
-        (None, 16, False) if recipe == "run_one_gpu" else (2, None, True)
-    }
+    assert {(one["zero_stage"], one["lora_rank"], one["bf16"]) for one in settings.values()} == {(2, None, True)}
     assert {name: one["normalize"] for name, one in settings.items() if name != "rft"} == {
         "critic": "turn", "dpo": "none", "sweet": "none", "sweet_pmi": "none",
     }  # fmt: skip
     ranked = manifest(out / "ranked.jsonl.manifest.json")["settings"]
-    assert (ranked["reference"], ranked["reference_model_id"]) == (("seed", "mini") if seed else ("sampled", None))
+    assert (ranked["reference"], ranked["reference_model_id"]) == ("seed", "mini")
     assert len(json.loads((out / "results.json").read_text())["runs"]) == 5
     logs = "".join(path.read_text() for path in (out / "logs").glob("*.log"))
-    assert logs.count("CPU threads") == 5 and ("--nproc_per_node 2" in logs) == (processes == 2)
+    assert logs.count("CPU threads") == 5 and "--nproc_per_node 2" in logs
 
 
 def smoke(recipe: str, folder: Path, monkeypatch, **variables: str) -> Path:
@@ -54,7 +51,7 @@ def smoke(recipe: str, folder: Path, monkeypatch, **variables: str) -> Path:
     with warm_programs(folder) as programs:
         environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "OUT": str(folder / "out"), **variables}
         command = ["bash", ROOT / "scripts" / f"{recipe}.sh", "--smoke"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "out"
 

@@ -1,4 +1,4 @@
-"""Every training of configs/paper, by two processes under ZeRO and FSDP2: only the model and sizes are replaced."""
+"""Each kind of training in configs/paper, by two processes under ZeRO and FSDP2: only model and sizes are replaced."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ ENGINES = {  # FSDP2 first: accelerate remembers in the environment that a proce
     "fsdp2": ["--zero_stage", "none", "--sharding", "fsdp2"], "2": ["--zero_stage", "2"], "3": ["--zero_stage", "3"],
 }  # fmt: skip
 PRECISIONS = {"float32": "--nobf16", "bfloat16": "--bf16"}
+ALL = [f"{precision} {engine}" for engine in ENGINES for precision in PRECISIONS]
+PAPER = "bfloat16 2"  # of all files of configs/paper/backend and frontend
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +67,16 @@ def data(tiny_chat, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(
-    ("config", "script", "dataset"),
+    ("config", "script", "dataset", "ways"),
     [
-        ("backend/actor", "train_dpo", "pairs"),
-        ("backend/critic", "train_dpo", "pairs"),
-        ("backend/rejection_fine_tuning", "train_sft", "dialogues"),
-        ("backend/value_critic", "train_value", "pairs"),
-        ("backend/value_function", "train_value", "dialogues"),
-        ("frontend/value_critic", "train_value", "pages"),
+        ("backend/critic", "train_dpo", "pairs", ALL),
+        ("backend/rejection_fine_tuning", "train_sft", "dialogues", ["float32 fsdp2", PAPER, "float32 3"]),
+        ("backend/value_critic", "train_value", "pairs", ["float32 fsdp2", "bfloat16 fsdp2", PAPER, "float32 3"]),
+        ("backend/value_function", "train_value", "dialogues", ["float32 fsdp2", PAPER, "float32 3"]),
+        ("frontend/value_critic", "train_value", "pages", ["float32 fsdp2", PAPER, "float32 3"]),
     ],
 )
-def test_divided_models_train_what_plain_torch_does(config, script, dataset, data, request, tmp_path):
+def test_divided_models_train_what_plain_torch_does(config, script, dataset, ways, data, request, tmp_path):
     model = request.getfixturevalue("tiny_vision_model" if dataset == "pages" else "tiny_chat_model")
     flags = {
         "config": ROOT / f"configs/paper/{config}.yaml", "pretrain": model, "dataset": data[dataset],
@@ -88,18 +89,23 @@ def test_divided_models_train_what_plain_torch_does(config, script, dataset, dat
     plain = call(f"{script}.py", *words, "--zero_stage", "none", "--nobf16", "--save_path", str(tmp_path / "plain"))
     assert plain.code == 0, plain.err
     (tmp_path / "trainings.py").write_text(TRAININGS.format(script=ROOT / "scripts" / f"{script}.py"))
-    trainings = [
-        [*words, *engine, precision, "--save_path", str(tmp_path / f"{name} {stage}")]
-        for stage, engine in ENGINES.items()
-        for name, precision in PRECISIONS.items()
-    ]
+    trainings = []
+    for way in ways:
+        precision, engine = way.split()
+        trainings.append([*words, *ENGINES[engine], PRECISIONS[precision], "--save_path", str(tmp_path / way)])
     code, printed = warm(tmp_path / "trainings.py", [json.dumps(trainings)], processes=2)
     assert code == 0, printed[-5000:]
     expected = figures(tmp_path / "plain")
     assert len(expected) >= 1
-    assert figures(tmp_path / "bfloat16 fsdp2") == pytest.approx(figures(tmp_path / "bfloat16 3"), abs=0.02)
-    plain = [("plain", f"float32 {engine}") for engine in ENGINES]
-    for one, other in [*plain, ("bfloat16 2", "bfloat16 3")]:
+    if script == "train_dpo":  # the policy begins as the reference
+        assert all(figures(tmp_path / way, "margin")[0] == pytest.approx(0, abs=2e-4) for way in ways)
+    for way in ways:
+        tolerance = 0.02 if way.startswith("bfloat16") else 1e-5
+        assert figures(tmp_path / way) == pytest.approx(expected, abs=tolerance), way
+    same = [("plain", way) for way in ways if way.startswith("float32")]
+    if "bfloat16 3" in ways:
+        same.append((PAPER, "bfloat16 3"))
+    for one, other in same:
         assert figures(tmp_path / other) == pytest.approx(figures(tmp_path / one), abs=1e-5)
         weights, found = (trained(tmp_path / name) for name in (one, other))
         assert weights.keys() == found.keys()
@@ -115,5 +121,5 @@ def trained(folder: Path) -> dict[str, torch.Tensor]:
     return model.state_dict()
 
 
-def figures(folder: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in open(folder / "training_log.jsonl")]
+def figures(folder: Path, name: str = "loss") -> list[float]:
+    return [json.loads(line)[name] for line in open(folder / "training_log.jsonl")]
