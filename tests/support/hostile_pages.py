@@ -213,8 +213,8 @@ TOGETHER = {
     ),
     "scripts": (
         "scripts from outside", "vector graphics", "vector picture with a script", "speculation rules",
-        "pictures with other addresses inside", "requests by script", "sockets", "peer connections", "workers",
-        "local files by script", "popups", "downloads", "permissions",
+        "pictures with other addresses inside", "requests by script", "sockets", "peer connections",
+        "local files by script", "popups", "permissions",
     ),
 }  # fmt: skip
 SMALL_FRAMES = "<style>iframe,object,embed,video{width:60px;height:40px}</style>"  # all of them are in the picture
