@@ -271,18 +271,17 @@ SHADOWS = {
     "shadow tree in a frame": "<iframe srcdoc='<div><template shadowroot&#109;ode=closed><marquee>m</marquee>'>",
 }
 
-# Pages that scroll themselves and boxes in them, by whether scripts do it. Under BEHAVIOR "smooth" they would be drawn
-# where they are at that moment.
+# Pages that scroll themselves and boxes in them smoothly, by what does it: in real time they would be on their way.
 _INNER = "<p style='height:6000px;background:red'>y<p id=end>end<p style='height:900px'>z"
 _BOX = f"<div id=@ style='height:150px;overflow:auto'>{_INNER}</div>"
 _SCROLLED = (
-    "<style>html,div{scroll-behavior:BEHAVIOR}i{position:fixed;top:0;left:0;width:100%;height:90px;background:#000}"
+    "<style>html,div{scroll-behavior:smooth}i{position:fixed;top:0;left:0;width:100%;height:90px;background:#000}"
     f"</style><body style='margin:0'><i></i><div style='height:250px'></div>{_BOX}BOX{_LONG}"
 )
 SCROLLING = {
     "play script": "<script src='https://cdn.tailwindcss.com'></script>"
     "<meta http-equiv=refresh content='1;url=#end'>" + _SCROLLED.replace("BOX", ""),
     "scripts": _SCROLLED.replace("BOX", _BOX.replace("@", "late").replace("id=end", ""))
-    + "<script>const box=document.querySelector('div[id]');onload=()=>{scrollTo({top:250,behavior:'BEHAVIOR'});"
-    "box.scrollBy({top:6200,behavior:'BEHAVIOR'})};setTimeout(()=>{late.scrollTop=6200},900)</script>",
+    + "<script>const box=document.querySelector('div[id]');onload=()=>{scrollTo({top:250,behavior:'smooth'});"
+    "box.scrollBy({top:6200,behavior:'smooth'})};setTimeout(()=>{late.scrollTop=6200},900)</script>",
 }

@@ -5,8 +5,7 @@
 The arguments are the browser, whether scripts run (on, off), and which pages (soak: all, each alone; tests:
 `pages_of_the_tests`). An honest page is drawn after each. The soak draws as a user does, with a second try alone for a
 page that fails. The tests draw each page once, by one browser, which is replaced if the page fails; with scripts on,
-where each page has a profile of its own, the honest page follows each fourth, and the page that is about what it leaves
-behind.
+where each page has a profile of its own, it follows the page that is about what it leaves behind, and the last one.
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
 a connection to anywhere arrives here, and a packet socket counts it. With a fourth argument, `plain`, no namespace is
@@ -176,11 +175,11 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
             pages = hostile_pages(trap.port, folder)
         else:
             pages = pages_of_the_tests(scripts, trap.port, folder)
-        for number, (name, page) in enumerate(pages.items()):
+        for name, page in pages.items():
             started = time.monotonic()
             drawn = draw(page, LIMIT[which] if which == "soak" or name in ENDLESS[scripts] else PATIENCE)
             seconds = time.monotonic() - started
-            looked = which == "soak" or scripts == "off" or number % 4 == 3 or name == LEAVES_SOMETHING
+            looked = which == "soak" or scripts == "off" or name == LEAVES_SOMETHING
             after = draw(HONEST) if looked else honest
             line = {
                 "name": name,
