@@ -86,8 +86,18 @@ def left() -> dict:
     }
 
 
-def soak(gradings: int, timeout: float = 0.05, workers: int | None = None, sandbox: str = "auto", report=None) -> dict:
-    """Grade so many answers; {wrong_verdicts, memory_mb: {tenth: (grader, all its processes)}, left: what is more}."""
+def soak(
+    gradings: int,
+    timeout: float = 0.05,
+    workers: int | None = None,
+    sandbox: str = "auto",
+    report=None,
+    samples: int = 9,
+) -> dict:
+    """Grade so many answers; {wrong_verdicts, memory_mb: {tenth: (grader, all its processes)}, left: what is more}.
+
+    The memory of all processes is the median of `samples`, because some answers are just taking memory.
+    """
     before, memory, wrong = left(), {}, []
     task = Task("", REFERENCE, CALLS)
     start = time.monotonic()
@@ -98,12 +108,12 @@ def soak(gradings: int, timeout: float = 0.05, workers: int | None = None, sandb
             if grade.failure != expected and not (kind == "memory bomb" and grade.failure == "timeout"):
                 wrong.append((kind, grade.failure, grade.evidence["tests"][:1]))
             if number % max(1, gradings // 10) == 0:
-                samples = []
-                for _ in range(9):  # some answers are just taking memory
-                    samples.append(sum(map(memory_mb, processes())))
+                sums = []
+                for _ in range(samples):
+                    sums.append(sum(map(memory_mb, processes())))
                     time.sleep(0.02)
                 own = memory_mb(os.getpid())
-                memory[number] = (own, own + statistics.median(samples))
+                memory[number] = (own, own + statistics.median(sums))
                 if report:
                     report(number, number / (time.monotonic() - start), memory[number])
     after = left()

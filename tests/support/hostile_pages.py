@@ -201,13 +201,36 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
 # Slow to fail, in ways that others of the pages show too; drawn by the whole soak, not by the tests.
 SOAK_ONLY = {
     "dialogs for ever", "endless handlers", "endless promises", "endless writing", "memory by script", "deep nesting",
-    "deep tables", "many pictures", "a thousand million laughs", "heavy styles",
+    "deep tables", "many elements", "many pictures", "a thousand million laughs", "heavy styles",
 }  # fmt: skip
+# What the tests draw as one page: none of these navigates, and a packet or a file that is seen counts alike from each.
+TOGETHER = {
+    "files and frames": ("objects", "frames", "new kinds of frames", "local files"),
+    "links": (
+        "pictures", "source sets", "stylesheets", "style imports", "style addresses", "image sets", "fonts", "preloads",
+        "prefetches", "media", "icons and manifests", "inner pages of the browser", "styles that import themselves",
+        "characters that are none",
+    ),
+    "scripts": (
+        "scripts from outside", "vector graphics", "vector picture with a script", "speculation rules",
+        "pictures with other addresses inside", "requests by script", "sockets", "peer connections",
+        "local files by script", "popups", "permissions",
+    ),
+}  # fmt: skip
+SMALL_FRAMES = "<style>iframe,object,embed,video{width:60px;height:40px}</style>"  # all of them are in the picture
 # Of the others those that no browser finishes, by whether scripts run.
-ENDLESS = {
-    "off": {"many elements", "large picture"},
-    "on": {"endless script", "reload for ever", "scripts beside the play script"},
-}
+ENDLESS = {"off": {"large picture"}, "on": {"endless script", "reload for ever"}}
+
+
+def pages_of_the_tests(scripts: str, port: int, folder: str) -> dict[str, str]:
+    """The pages without those of SOAK_ONLY, some of them TOGETHER; with scripts "on" only those that have scripts."""
+    pages = {name: page for name, page in hostile_pages(port, folder).items() if name not in SOAK_ONLY}
+    joined = {group: SMALL_FRAMES + "\n".join(pages.pop(name) for name in names) for group, names in TOGETHER.items()}
+    pages = joined | pages
+    if scripts == "on":
+        del pages["scripts beside the play script"]  # there one of them is another "endless script"
+        pages = {name: page for name, page in pages.items() if has_scripts(page)}
+    return pages
 
 
 def has_scripts(page: str) -> bool:

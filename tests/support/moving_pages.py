@@ -56,10 +56,10 @@ def _apng() -> str:
     return _encoded("image/png", b"\x89PNG\r\n\x1a\n" + header + first + second + chunk(b"IEND", b""))
 
 
-def _font(display: str) -> str:
+def _font(display: str, kind: str = "font/ttf") -> str:
     """The rule of a font `f`: the smallest one where `driver.INSTALL` puts fonts."""
     path = min(Path("/usr/share/fonts").rglob("*.ttf"), key=os.path.getsize, default=None)
-    address = _encoded("font/ttf", path.read_bytes() if path else b"")
+    address = _encoded(kind, path.read_bytes() if path else b"")
     return f"@font-face{{font-family:f;src:url({address});font-display:{display}}}"
 
 
@@ -217,16 +217,17 @@ CONTROLS = {
     "<video controls src='movie.mp4'><source src=x.mp4></video><audio controls src='data:audio/wav,x'></audio>",
 }
 
-# Pages that show what they can see of earlier pages: of each, one that leaves something and one that would show it.
-_PICTURE = data(_svg(_RECT))
+# Pages that show what they can see of earlier pages: of each, one that leaves something and one that would show it. No
+# other page has this picture, or this address of the font.
+_PICTURE, _LEFT = data(_svg("<rect width='91' height='90'/>")), "font/ttf;x=left"
 LEFT_BEHIND = {
     "picture": (
         f'<img src="{_PICTURE}">',
         _at_the_end(_PICTURE),
     ),
     "font": (
-        f"<style>{_font('block')} p{{font-family:f}}</style><p>p",
-        f"<style>{_font('optional')} p{{font:40px f,monospace}}</style><p>font",
+        f"<style>{_font('block', _LEFT)} p{{font-family:f}}</style><p>p",
+        f"<style>{_font('optional', _LEFT)} p{{font:40px f,monospace}}</style><p>font",
     ),
     "place": (
         f"{_LONG}<i style='scroll-initial-target:nearest'>here</i>{_LONG}",
@@ -239,23 +240,22 @@ def _shows(script: str, html: str = "") -> str:
     return f"{html}<pre id=o></pre><script>const show=(...a)=>o.append(a.join(' ')+'\\n');{script}</script>"
 
 
-# Pages whose scripts ask for the time, for chance and for the focus, and are drawn.
-SCRIPTED = {
-    "clocks": _shows(
-        "const seen=(e)=>show(Date.now(),e[0].isIntersecting,e[0].intersectionRatio,e[0].contentRect?.width,e[0].time);"
-        "new IntersectionObserver(seen,{threshold:[0,.5,1]}).observe(o);"
-        "let n=0;new ResizeObserver((e)=>{seen(e);if(n++<9)o.style.width=300-n+'px'}).observe(o);"
-        "setTimeout(()=>{o.style.marginTop='150px'},500);"
-        "const f=(d)=>{show(Date.now(),d.timeRemaining());if(n++<9)requestIdleCallback(f)};requestIdleCallback(f);"
-        "show(performance.now(),performance.timeOrigin,JSON.stringify(performance.getEntriesByType('navigation')),"
-        "performance.memory?.usedJSHeapSize,new Event('x').timeStamp,document.timeline.currentTime);"
-        "new PerformanceObserver((l)=>show(l.getEntries().length)).observe({entryTypes:['paint','resource']});"
-        "setInterval(()=>{document.title=c.textContent=new Date().toLocaleTimeString()},100);"
-        "show(navigation.currentEntry?.key,navigation.entries().map((e)=>e.id),history.length)",
-        "<b id=c></b>",
-    ),
-    "caret": "<input autofocus style='font-size:90px;caret-color:red!important'>",
-}
+# A page whose scripts ask for the time, for chance and for the focus, and that is drawn.
+SCRIPTED = "<input autofocus style='font-size:90px;caret-color:red!important'>" + _shows(
+    "const seen=(e)=>show(Date.now(),e[0].isIntersecting,e[0].intersectionRatio,e[0].contentRect?.width,e[0].time);"
+    "new IntersectionObserver(seen,{threshold:[0,.5,1]}).observe(o);"
+    "let n=0;new ResizeObserver((e)=>{seen(e);if(n++<9)o.style.width=300-n+'px'}).observe(o);"
+    "setTimeout(()=>{o.style.marginTop='150px'},500);"
+    "const f=(d)=>{show(Date.now(),d.timeRemaining());if(n++<9)requestIdleCallback(f)};requestIdleCallback(f);"
+    "show(performance.now(),performance.timeOrigin,JSON.stringify(performance.getEntriesByType('navigation')),"
+    "performance.memory?.usedJSHeapSize,new Event('x').timeStamp,document.timeline.currentTime);"
+    "new PerformanceObserver((l)=>show(l.getEntries().length)).observe({entryTypes:['paint','resource']});"
+    "setInterval(()=>{document.title=c.textContent=new Date().toLocaleTimeString()},100);"
+    "show(navigation.currentEntry?.key,navigation.entries().map((e)=>e.id),history.length);"
+    "document.body.style.background=navigator.hardwareConcurrency===4&&navigator.connection===undefined"
+    "&&`${new Date(0)}`==='Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)'?'#0f0':'red'",
+    "<b id=c></b>",
+)
 # Pages with scripts that are refused.
 UNSTEADY = {
     "address of an object": _shows("show(URL.createObjectURL(new Blob(['x'])))"),
@@ -269,4 +269,19 @@ SHADOWS = {
     "shadow tree": _SHADOW("shadowrootmode"),
     "shadow tree in capitals": _SHADOW("ShadowRootMode"),
     "shadow tree in a frame": "<iframe srcdoc='<div><template shadowroot&#109;ode=closed><marquee>m</marquee>'>",
+}
+
+# Pages that scroll themselves and boxes in them smoothly, by what does it: in real time they would be on their way.
+_INNER = "<p style='height:6000px;background:red'>y<p id=end>end<p style='height:900px'>z"
+_BOX = f"<div id=@ style='height:150px;overflow:auto'>{_INNER}</div>"
+_SCROLLED = (
+    "<style>html,div{scroll-behavior:smooth}i{position:fixed;top:0;left:0;width:100%;height:90px;background:#000}"
+    f"</style><body style='margin:0'><i></i><div style='height:250px'></div>{_BOX}BOX{_LONG}"
+)
+SCROLLING = {
+    "play script": "<script src='https://cdn.tailwindcss.com'></script>"
+    "<meta http-equiv=refresh content='1;url=#end'>" + _SCROLLED.replace("BOX", ""),
+    "scripts": _SCROLLED.replace("BOX", _BOX.replace("@", "late").replace("id=end", ""))
+    + "<script>const box=document.querySelector('div[id]');onload=()=>{scrollTo({top:250,behavior:'smooth'});"
+    "box.scrollBy({top:6200,behavior:'smooth'})};setTimeout(()=>{late.scrollTop=6200},900)</script>",
 }

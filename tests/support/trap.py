@@ -2,11 +2,10 @@
 
     unshare -Urnm python -m tests.support.trap chromium off soak
 
-The arguments are the browser, whether scripts run (on, off), and which pages (soak: all; tests: without those of
-SOAK_ONLY, and with scripts on only the pages that have scripts). An honest page is drawn after each. The soak draws as
-a user does, with a second try alone for a page that fails. The tests draw each page once, by one browser, which is
-replaced if the page fails; with scripts on, where each page has a profile of its own, the honest page follows each
-fourth, and the page that is about what it leaves behind.
+The arguments are the browser, whether scripts run (on, off), and which pages (soak: all, each alone; tests:
+`pages_of_the_tests`). An honest page is drawn after each. The soak draws as a user does, with a second try alone for a
+page that fails. The tests draw each page once, by one browser, which is replaced if the page fails; with scripts on,
+where each page has a profile of its own, it follows the page that is about what it leaves behind, and the last one.
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
 a connection to anywhere arrives here, and a packet socket counts it. With a fourth argument, `plain`, no namespace is
@@ -32,12 +31,13 @@ from selenium.common.exceptions import WebDriverException
 
 from sweet_rl.isolation.rendering import driver
 from sweet_rl.isolation.rendering.browser import DrawingFailed, Rendered
-from sweet_rl.isolation.rendering.renderer import PLAIN_PAGE, PageRenderer
-from tests.support.hostile_pages import ENDLESS, LEAVES_SOMETHING, SOAK_ONLY, has_scripts, hostile_pages
+from sweet_rl.isolation.rendering.renderer import PageRenderer
+from tests.support.hostile_pages import ENDLESS, LEAVES_SOMETHING, hostile_pages, pages_of_the_tests
 
-LIMIT = 2.0  # seconds per hostile page; in the tests, per page that never ends
+LIMIT = {"soak": 2.0, "tests": 0.5}  # seconds per hostile page; in the tests, per page that never ends
 PATIENCE = 60.0  # seconds per other page, however busy the machine is
-HONEST = """<body style="margin:0;background:#dbeafe"><h1 style="padding:20px;color:#b91c1c">An honest page</h1>
+HONEST = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
+<body class="bg-gray-100"><h1 style="padding:20px;color:#b91c1c">An honest page</h1>
 <a href="">link</a><img src="https://picsum.photos/id/48/300/200"></body>"""
 
 
@@ -141,7 +141,7 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
     time.sleep(0.5)
     print(json.dumps({"name": "control", "seen": trap.seen[:10]}), flush=True)
     trap.seen.clear()
-    for name, settings in {"without guard": False, "settings alone": True}.items() if scripts == "off" else ():
+    for name, settings in {"settings alone": True, "without guard": False}.items() if scripts == "off" else ():
         with tempfile.TemporaryDirectory() as folder:
             open_without_interception(browser, trap.port, folder, settings)
         print(json.dumps({"name": name, "seen": trap.seen[:20]}), flush=True)
@@ -168,19 +168,18 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
             except DrawingFailed as failed:
                 return Rendered(None, 0, 0, {"kind": failed.kind, "message": failed.message}, None)
 
-        honest, styled = draw(HONEST), draw(PLAIN_PAGE)
-        assert honest.png and styled.png, (honest.failure, styled.failure)
+        honest = draw(HONEST)
+        assert honest.png, honest.failure
         left = set(os.listdir(Path.home()))
-        pages = hostile_pages(trap.port, folder)
-        if which == "tests":
-            pages = {name: page for name, page in pages.items() if name not in SOAK_ONLY}
-            if scripts == "on":
-                pages = {name: page for name, page in pages.items() if has_scripts(page)}
-        for number, (name, page) in enumerate(pages.items()):
+        if which == "soak":
+            pages = hostile_pages(trap.port, folder)
+        else:
+            pages = pages_of_the_tests(scripts, trap.port, folder)
+        for name, page in pages.items():
             started = time.monotonic()
-            drawn = draw(page, LIMIT if which == "soak" or name in ENDLESS[scripts] else PATIENCE)
+            drawn = draw(page, LIMIT[which] if which == "soak" or name in ENDLESS[scripts] else PATIENCE)
             seconds = time.monotonic() - started
-            looked = which == "soak" or scripts == "off" or number % 4 == 3 or name == LEAVES_SOMETHING
+            looked = which == "soak" or scripts == "off" or name == LEAVES_SOMETHING
             after = draw(HONEST) if looked else honest
             line = {
                 "name": name,
@@ -196,10 +195,10 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
             trap.seen.clear()
             if directory := os.environ.get("KEEP_PICTURES"):
                 Path(directory, f"{scripts} {name}.png").write_bytes(drawn.png or b"")
-        last = draw(PLAIN_PAGE)
-    time.sleep(1)
+        last = draw(HONEST)
+    time.sleep(0.5)
     left = sorted(set(os.listdir(Path.home())) - left)
-    line = {"name": "at the end", "seen": trap.seen[:10], "left": left, "honest_unchanged": last.png == styled.png}
+    line = {"name": "at the end", "seen": trap.seen[:10], "left": left, "honest_unchanged": last.png == honest.png}
     print(json.dumps(line | {"honest_failure": last.failure}), flush=True)
 
 

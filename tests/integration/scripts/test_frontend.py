@@ -19,6 +19,7 @@ from tests.support.browsers import renderer_or_skip  # noqa: E402
 from tests.support.vision_server import VisionServer  # noqa: E402
 
 TAILWIND = '<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">'
+ONE_BROWSER = {"browser_workers": 1, "page_timeout": 120}
 COLORS = ("red", "blue", "green")
 TASKS = [
     Task(
@@ -80,7 +81,7 @@ def client():
             return "The background should be green. " * 60
         return f"Reply {number} about {description} The heading is missing."
 
-    with renderer_or_skip(workers=2, cache=64, timeout=120) as renderer:
+    with renderer_or_skip(workers=1, cache=64, timeout=120) as renderer:
         references = {task.problem_description: task.ground_truth for task in TASKS}
 
         def cut(description: str, turns: list[str]) -> str:
@@ -107,7 +108,7 @@ def collected(place, client):
             "agent_model": MODEL, "agent_hostname": agent.url, "agent_tokenizer": place / "agent",
             "env_model": MODEL, "hostname": client.api.url, "task_type": "html", "input_path": place / "tasks.jsonl",
             "output_path": place / "trajectories.jsonl", "best_of_n": 3, "max_turns": 4,
-            "page_timeout": 120,
+            **ONE_BROWSER,
         }  # fmt: skip
         result = call("simulate_interactions.py", **flags)
     assert result.code == 0, result.err
@@ -124,7 +125,7 @@ def rewarded(place, collected):
 def evaluation(place, source: str, target: str) -> dict:
     return {
         "input_path": place / f"{source}.jsonl", "output_path": place / f"{target}.jsonl",
-        "image_encoder": "efficientnet-lite0", "embedding_cache": place / "embeddings", "page_timeout": 120,
+        "image_encoder": "efficientnet-lite0", "embedding_cache": place / "embeddings", **ONE_BROWSER,
     }  # fmt: skip
 
 
@@ -213,8 +214,8 @@ def test_a_value_critic_that_sees_the_reference_picture_ranks_candidates(place, 
     """The log-ratio critic, and training on ranked candidates, know nothing of pages: test_released_commands.py."""
     trained = call(
         "train_value.py", pretrain=tiny_vision_model, dataset=place / "rewarded.jsonl", save_path=place / "critic",
-        reference_picture=True, max_pixels=65536, page_timeout=120, learning_rate=1e-3, train_batch_size=2,
-        max_samples=4,
+        reference_picture=True, max_pixels=65536, learning_rate=1e-3, train_batch_size=2, max_samples=4,
+        **ONE_BROWSER,
     )  # fmt: skip
     assert trained.code == 0, trained.err
     sampled = call(

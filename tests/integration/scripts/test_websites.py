@@ -91,7 +91,7 @@ def test_tasks_whose_page_cannot_be_drawn_are_dropped_with_their_reason(tmp_path
     broken = Task("huge", "<html>" + "x" * 4_000_001 + "</html>")
     tasks = [Task("a page", "<html><p>One</p></html>"), broken, Task("a page", "<html><p>Two</p></html>")]
     source = write_rows(tmp_path / "tasks.jsonl", [task.to_dict() for task in tasks])
-    flags = {"input_path": source, "output_path": tmp_path / "kept.jsonl", "page_timeout": 120}
+    flags = {"input_path": source, "output_path": tmp_path / "kept.jsonl", "browser_workers": 1, "page_timeout": 120}
     result = call("filter_websites.py", **flags)
     assert result.code == 0 and "kept: 2" in result.out and '"too_large": 1' in result.out, result.err
     assert [row["id"] for row in read_rows(tmp_path / "kept.jsonl")] == [tasks[0].id, tasks[2].id]

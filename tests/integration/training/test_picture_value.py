@@ -52,8 +52,9 @@ def trained(tiny_vision_model, data, tmp_path_factory):
     renderer_or_skip().close()
     out = tmp_path_factory.mktemp("critic") / "out"
     flags = dict(
-        pretrain=tiny_vision_model, dataset=data, save_path=out, reference_picture=True, page_timeout=120,
-        max_pixels=6 * 28 * 28, learning_rate=2e-2, max_epochs=20, train_batch_size=4, logging_steps=1,
+        pretrain=tiny_vision_model, dataset=data, save_path=out, reference_picture=True, browser_workers=1,
+        page_timeout=120, max_pixels=6 * 28 * 28, learning_rate=2e-2, max_epochs=20, train_batch_size=4,
+        logging_steps=1,
     )  # fmt: skip
     return out, flags, call("train_value.py", **flags)
 

@@ -21,22 +21,27 @@ SCRIPTED = "<html><body><script>document.title = 'ran'; window.ran = 1</script><
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
+def renderer():
+    with renderer_or_skip(workers=1) as renderer:
+        yield renderer
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory, renderer):
     """A page with two dialogues about one website, the second with a page of scripts and one that is empty."""
     folder = tmp_path_factory.mktemp("designs")
     trajectories = designs()
     trajectories[1].dialogue_history[1]["content"] = f"Look:\n```html\n{SCRIPTED}\n```"
     path = write_rows(folder / "designs.jsonl", trajectories)
-    with renderer_or_skip(workers=1) as renderer:
-        pytest.importorskip("efficientnet_lite_pytorch", reason="pip install -e '.[frontend]'")
-        from sweet_rl.dialogues.frontend.encoders import load_encoder
+    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install -e '.[frontend]'")
+    from sweet_rl.dialogues.frontend.encoders import load_encoder
 
-        pictures = Pictures(renderer, load_encoder("efficientnet-lite0"))
-        collection = open_collection(ViewSettings(path), pictures=pictures)
-        text = write_page(collection, pictures)
-        page = folder / "designs.html"
-        page.write_text(text, encoding="utf-8")
-        yield trajectories, page.as_uri(), text, [collection.view(n) for n in range(2)]
+    pictures = Pictures(renderer, load_encoder("efficientnet-lite0"))
+    collection = open_collection(ViewSettings(path), pictures=pictures)
+    text = write_page(collection, pictures)
+    page = folder / "designs.html"
+    page.write_text(text, encoding="utf-8")
+    return trajectories, page.as_uri(), text, [collection.view(n) for n in range(2)]
 
 
 def test_every_turn_with_a_page_has_its_picture_and_its_similarity(drawn, window):
@@ -126,19 +131,18 @@ def test_a_page_that_was_cut_counts_in_an_answer_only():
     assert shown_page(cut) is None and shown_page(f"I WANT TO ANSWER:\n{cut}") == cut
 
 
-def test_candidates_that_hold_pages_are_pictures_too(tmp_path):
+def test_candidates_that_hold_pages_are_pictures_too(tmp_path, renderer):
     trajectory = designs()[1]
     said = trajectory.dialogue_history[1]["content"]
     texts = [said, f"I WANT TO ANSWER:\n{trajectory.task.ground_truth}", "no page"]
     record = TurnCandidates("p", said, texts, judge_result=[1, 0, 2], judge_scores=[0.1, 0.2, -0.3])
     record = replace(record, task=trajectory.task, turn=0, id=f"{trajectory.id}-0")
-    with renderer_or_skip(workers=1, width=320, height=240) as renderer:
-        pictures = Pictures(renderer)
-        ranked = write_rows(tmp_path / "ranked.jsonl", [record])
-        view = ViewSettings(write_rows(tmp_path / "designs.jsonl", [trajectory]), ranked_path=ranked)
-        collection = open_collection(view, pictures=pictures)
-        assert len(list(collection.scan())) == 1
-        shown = collection.view(0)["messages"][1]["candidates"]
-        assert "picture" not in shown[2]
-        assert pictures.get(shown[0]["picture"]["name"]).startswith(b"\x89PNG")
-        assert pictures.get("0" * 32) is None
+    pictures = Pictures(renderer)
+    ranked = write_rows(tmp_path / "ranked.jsonl", [record])
+    view = ViewSettings(write_rows(tmp_path / "designs.jsonl", [trajectory]), ranked_path=ranked)
+    collection = open_collection(view, pictures=pictures)
+    assert len(list(collection.scan())) == 1
+    shown = collection.view(0)["messages"][1]["candidates"]
+    assert "picture" not in shown[2]
+    assert pictures.get(shown[0]["picture"]["name"]).startswith(b"\x89PNG")
+    assert pictures.get("0" * 32) is None

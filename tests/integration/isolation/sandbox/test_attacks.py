@@ -18,6 +18,7 @@ from tests.support.grading import grade, reasons
 from tests.unit.isolation.sandbox.test_sandbox import levels
 
 TASK = Task("", REFERENCE, CALLS)
+ONE_CALL = Task("", REFERENCE, {"test1": "f(1)"})  # for answers that wait for their time limit, once per call
 SECRET = "CANARY-77aa"
 # What depends on the level is tried at each that promises it, the rest at the strictest and the weakest.
 INNER, OUTER = {"forge", "state", "resource"}, {"read", "write", "network", "process"}
@@ -38,14 +39,14 @@ def test_no_attack_succeeds(level, tmp_path, monkeypatch):
         for (kind, name), text in ATTACKS.items():
             if kind in TRIED[level] and not (level == "limits" and name in NOT_AT_LIMITS):
                 text = text.replace("FOLDER", str(tmp_path)).replace("PORT", port)
-                jobs[kind, name] = text, 0.0
-                jobs["after", kind, name] = next(honest)
+                jobs[kind, name] = ONE_CALL if kind == "resource" else TASK, text, 0.0
+                jobs["after", kind, name] = TASK, *next(honest)
         with CodeGrader(timeout=0.1, memory_mb=128, workers=4, sandbox=level) as grader:
-            grades = dict(zip(jobs, grader.grade_many((TASK, text) for text, _ in jobs.values()), strict=True))
+            grades = dict(zip(jobs, grader.grade_many(job[:2] for job in jobs.values()), strict=True))
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()
-    assert {key: graded for key, graded in grades.items() if graded.reward != jobs[key][1]} == {}
+    assert {key: graded for key, graded in grades.items() if graded.reward != jobs[key][2]} == {}
     assert [key for key, graded in grades.items() if SECRET in str(graded)] == []
     assert os.listdir(tmp_path) == ["canary.txt"] and canary.read_text() == SECRET
     time.sleep(0.2)
@@ -53,7 +54,7 @@ def test_no_attack_succeeds(level, tmp_path, monkeypatch):
 
 
 def test_a_small_soak_leaves_nothing_and_judges_right():
-    result = soak(300, timeout=0.05, workers=2)
+    result = soak(300, timeout=0.05, workers=2, samples=1)
     assert result["wrong_verdicts"] == []
     assert result["left"].keys() == {"processes", "threads", "descriptors", "files"}
     assert max(result["left"].values()) <= 0  # what other tests left running may end meanwhile
@@ -275,8 +276,8 @@ def busy_machine():
 
 
 DELAYS = {name: ATTACKS["resource", name] for name in (
-    "sleep, to look like a slow machine", "many short sleeps", "many shorter sleeps",
-    "a lock that is never released", "giving its CPU away", "threads that keep each other from a CPU",
+    "sleep, to look like a slow machine", "many shorter sleeps", "giving its CPU away",
+    "threads that keep each other from a CPU",
 )} | {"computing without end": "def f(x):\n    while True: pass"}  # fmt: skip
 
 
@@ -284,11 +285,10 @@ def test_on_a_busy_machine_slow_answers_are_graded_right_and_own_delays_are_the_
     slow = "import time\ndef f(x):\n    while time.process_time() < 0.1: pass\n" + REFERENCE.split("\n", 1)[1]
     texts = [REFERENCE, slow, *DELAYS.values(), REFERENCE, slow]
     with CodeGrader(timeout=0.2, workers=2) as grader:
-        grades = list(grader.grade_many((TASK, text) for text in texts))
+        grades = list(grader.grade_many((ONE_CALL, text) for text in texts))
     verdicts = {name: graded.reward for name, graded in zip(DELAYS, grades[2:-2], strict=True)}
-    asleep = ("sleep, to look like a slow machine", "many short sleeps", "many shorter sleeps",
-              "a lock that is never released")  # fmt: skip
-    assert {verdicts[name] for name in asleep} == {0.0}, grades
+    asleep = {verdicts[name] for name in ("sleep, to look like a slow machine", "many shorter sleeps")}
+    assert asleep == {0.0}, grades
     # What computes is at worst a failure of a machine that gives it hardly any CPU time.
     assert set(verdicts.values()) <= {0.0, None} and grades[0].reward == 1.0, grades
     assert {graded.reward for graded in (grades[1], *grades[-2:])} <= {1.0, None}, grades

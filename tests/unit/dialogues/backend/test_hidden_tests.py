@@ -18,7 +18,7 @@ CALLS = {"test1": "f(1)", "test2": "f(-4)"}
 
 @pytest.fixture(scope="module")
 def grader():
-    with CodeGrader(timeout=0.5, workers=2) as grader:
+    with CodeGrader(timeout=0.25, workers=2) as grader:
         yield grader
 
 

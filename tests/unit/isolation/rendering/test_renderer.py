@@ -144,7 +144,10 @@ def test_an_unexpected_error_ends_the_browser_and_frees_the_worker(monkeypatch):
         assert pages.render("page").png == b"page"
 
 
-@pytest.mark.parametrize("page, kind", [("", "empty"), (" \n", "empty"), ("x" * 4_000_001, "too_large")])
+@pytest.mark.parametrize(
+    "page, kind",
+    [("", "empty"), (" \n", "empty"), ("x" * 4_000_001, "too_large"), ("<template ShadowRootMode=closed>", "moving")],
+)
 def test_a_page_that_cannot_be_drawn_says_why_without_a_browser(monkeypatch, page, kind):
     machine = Machine()
     with machine.renderer(monkeypatch) as pages:
