@@ -153,13 +153,13 @@ def describe_exception(error: BaseException) -> tuple[str, str]:
 # ---------------------------------------------------------------------------------------------- the warm process
 
 
-def start_child(connection: int, system_call_filter, level: str, trace_dicts: list[dict]) -> None:
+def start_child(connection: int, system_call_filter, level: str, trace_dicts: list[dict], others: int) -> None:
     """The forked child keeps one descriptor above 2, its own socket, and confines itself before it runs its job."""
     if level == "limits":
         os.setsid()
     if level != "strict":  # at strict the end of the warm process ends its pid namespace
         confine.die_with_parent()
-        confine.limit_threads()
+        confine.limit_threads(others)
     os.dup2(connection, CHILD_FD)
     os.closerange(CHILD_FD + 1, 2 * DESCRIPTORS)
     run_job(system_call_filter, level, trace_dicts)
@@ -187,14 +187,17 @@ def serve(control: _socket.socket, system_call_filter, level: str) -> None:
     """Obey control messages until EOF. There is at most one child."""
     trace_dicts = [module.__dict__ for module in list(sys.modules.values()) if type(module) is ModuleType]
     pid: int | None = None
+    others, counted = 0, -1.0
     while True:
         message, more, _, _ = control.recvmsg(1, 24)
         if message == b"J":
+            if level != "strict" and time.monotonic() > counted + 1:
+                others, counted = confine.threads_of_user(), time.monotonic()
             connection = int.from_bytes(more[0][2][:4], sys.byteorder)
             pid = os.fork()
             if pid == 0:
                 try:
-                    start_child(connection, system_call_filter, level, trace_dicts)
+                    start_child(connection, system_call_filter, level, trace_dicts, others)
                 finally:
                     os._exit(1)
             os.close(connection)

@@ -12,9 +12,9 @@ How it works, from the outside in:
 - `sample_tokens` draws one token per row from one uniform random number per row. The numbers of a row come from its own
   seed, so its reply does not depend on the company in the batch, up to rounding: matrix products of another batch shape
   differ in the last bits, which changes a token if its number lies that close to the edge between two tokens.
-- For a tiny model in float32 (`threads.TINY`) such a token is drawn again from a forward pass over its row alone in
-  float64, so that the company decides nothing. In the demo this is one token in a thousand. Log-probs keep their
-  rounding.
+- For a tiny model (float32, at most `threads.TINY` weights and 4,096 tokens) such a token is drawn again from a forward
+  pass over its row alone in float64, so that the company decides nothing. In the demo this is one token in a thousand.
+  Log-probs keep their rounding.
 
 The continuous batching of transformers 5 (`generate_batch`) is not used, because it has one seed for a whole batch
 instead of one per request, so that a reply would depend on its company, and because on a CPU it is much slower.

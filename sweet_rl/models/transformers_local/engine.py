@@ -20,6 +20,7 @@ from sweet_rl.models.transformers_local.requests import Generated, Request, Row
 from sweet_rl.models.transformers_local.sample_tokens import sample_tokens
 
 TOLERANCE = 0.2  # of the largest logit, between a row of a batch and itself alone; a wrong mask is off by far more
+SMALL_VOCABULARY = 4096  # tokens; with more, an untrained model is near an edge at every token
 NEAR = 1e-4  # probability; batches of `mini` in float32 and its rows alone in float64 differ by up to 3e-6
 
 
@@ -57,7 +58,8 @@ class GenerationEngine:
         self.context = _sampled_context(model)
         self.masks = _layer_masks(model)
         self.fixed_rope = not rope_group(model.config, 0)
-        self.tiny = model.dtype == torch.float32 and sum(one.numel() for one in model.parameters()) <= TINY
+        small = model.config.get_text_config().vocab_size <= SMALL_VOCABULARY
+        self.tiny = small and model.dtype == torch.float32 and sum(one.numel() for one in model.parameters()) <= TINY
         self.waiting: list[Request] = []
         self.joining: list[Request] = []
         self.lock = threading.Lock()

@@ -180,7 +180,7 @@ def test_a_policy_that_plays_under_another_protocol_than_it_was_trained_on_is_na
     assert graded.code == 0, graded.err
     files = f"ours={tmp_path / 'ours.graded.jsonl'},released={folder / 'graded.jsonl'}"
     refused = call("compare_runs.py", runs=files)
-    assert refused.code != 0 and "played under different protocols: released in 'released'" in refused.err
+    assert refused.code != 0 and "under different protocols: sweet_rl in 'ours'" in refused.err
     assert call("compare_runs.py", "--mix_humans", runs=files).code == 0
 
     both = read_rows(tmp_path / "ours.jsonl") + read_rows(folder / "played.jsonl")

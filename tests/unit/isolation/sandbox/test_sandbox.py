@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import zoneinfo
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,26 @@ def test_the_environment_and_the_command_line_are_empty(run):
 def test_a_thread_does_not_outlive_its_answer(run):
     body = "import threading, time\nthreading.Thread(target=lambda: time.sleep(10**6)).start()\nreturn 1"
     assert run(body) == run("return 1") == [1]  # the next answer starts after all of the last one has ended
+
+
+CROWD = """import os, threading, time
+os.getuid() or os.setuid(65534)  # the user that answers are run by
+for _ in range(100):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(60)"""
+
+
+@pytest.mark.parametrize("level", levels())
+def test_other_programs_of_the_same_user_take_no_threads_from_an_answer(level):
+    code = "import threading\ndef f():\n    threading.Thread(target=int).start()\n    return 1"
+    with subprocess.Popen([sys.executable, "-c", CROWD], stdout=subprocess.PIPE) as crowd:
+        try:
+            assert crowd.stdout and crowd.stdout.readline() == b"ready\n"
+            with closing(Sandbox(level, 5, 128, EVERYTHING)) as sandbox:
+                assert sandbox.run(job(code, ["f()"])) == [("value", b"1")]
+        finally:
+            crowd.kill()
 
 
 LEAK = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
