@@ -1,4 +1,4 @@
-"""A critic that says nothing: scores at random, the same for the same candidate. `--critic_type` of rank_best_of_n.py."""
+"""A critic that says nothing: scores at random. For --critic_type of rank_best_of_n.py."""
 
 from dataclasses import dataclass
 
