@@ -7,7 +7,7 @@
 #   POLICIES="zero_shot dpo random-gap beta1-kl1-gap" bash lab/ciphered/policy.sh
 #
 # A policy is CRITIC-RULE (rules of step 6: halves, gap, and best_over_worst), zero_shot, oracle (pairs of unequal worth), dpo
-# or rft (the same dialogues, no critic), dpo_more or rft_more (as many sampled tokens as candidates cost, in dialogues).
+# or rft (the same dialogues, no critic), dpo_kl0.1 (with a weight of the KL), dpo_more or rft_more (as many sampled tokens as candidates cost, in dialogues).
 set -euo pipefail
 
 CIPHER="${CIPHER:-1}" SEED="${SEED:-1}" NUM_TASKS="${NUM_TASKS:-1600}" RATE="${RATE:-1e-3}" REPLIES="${REPLIES:-clue}"
@@ -23,9 +23,9 @@ DOMAIN=lab/ciphered/domain.py CONFIGS=lab/ciphered/configs
 OUT="$CELL/policy"
 mkdir -p "$OUT"
 
-train() { # train NAME SCRIPT DATASET FLAGS: step 7
+train() { # train NAME SCRIPT DATASET CONFIG FLAGS: step 7
     python "scripts/$2" --config $CONFIGS/"${4:-actor}.yaml" --pretrain "$AGENT" --dataset "$3" --save_path "$OUT/$1-$RATE" \
-        --seed "$SEED" --learning_rate "$RATE"
+        --seed "$SEED" --learning_rate "$RATE" "${@:5}"
 }
 grade() { # grade DIALOGUES NAME: their rewards, and pairs of dialogues without c
     python scripts/evaluate_code.py --task_type $DOMAIN --input_path "$1" --output_path "$OUT/$2.jsonl" \
@@ -44,6 +44,7 @@ for policy in $POLICIES; do
     case "$policy" in
         zero_shot) model="$AGENT" ;;
         dpo) train dpo train_dpo.py "$OUT/graded.pairs.jsonl" ;;
+        dpo_kl*) train "$policy" train_dpo.py "$OUT/graded.pairs.jsonl" actor --kl_coef "${policy#dpo_kl}" ;;
         rft) train rft train_sft.py "$OUT/graded.jsonl" imitation ;;
         *_more) # the candidates of one dialogue in 16 have half as many tokens as the dialogues: 12 of a task in place of 8
             python scripts/simulate_interactions.py --config $CONFIGS/dialogues.yaml --task_type $DOMAIN --agent_model "$AGENT" \

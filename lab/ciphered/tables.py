@@ -24,7 +24,7 @@ from sweet_rl.runs.records import Trajectory, read_records
 RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"
 POLICIES = RESULTS / "policies.json.gz"
-RATE = "1e-3"  # of the policies that are reported
+RATE = "1e-3"  # of policies whose name says nothing else
 NUMBERS = (800, 3200, 12800, 51200)  # of dialogues in the figure: eight a training task
 CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
 CRITICS = {
@@ -52,14 +52,17 @@ def collect(runs: str = "runs/ciphered") -> None:
             cell = where | {"critic": path.stem} | found
             cells[_key(cell)] = cell
     policies = {_key(policy): policy for policy in _read(POLICIES)}
-    for path in sorted(Path(runs).glob(f"cipher*-*/policy/*-{RATE}.graded.jsonl")):
+    for path in sorted(Path(runs).glob("cipher*-*/policy/*-*.graded.jsonl")):
         place = CELL.fullmatch(path.parents[1].name)
         assert place is not None
         outcomes: dict[str, list[int]] = defaultdict(list)
         for dialogue in read_records(str(path), Trajectory):
             outcomes[dialogue.task.id].append(int(dialogue.reward or 0))
         where = {"cipher": int(place[1]), "seed": int(place[2]), "replies": place[3]}
-        policy = where | {"policy": path.name.removesuffix(f"-{RATE}.graded.jsonl"), "outcomes": outcomes}
+        policy = where | {
+            "policy": path.name.removesuffix(".graded.jsonl").removesuffix(f"-{RATE}"),
+            "outcomes": outcomes,
+        }
         policies[_key(policy)] = policy
     for file, found in ((CELLS, cells), (POLICIES, policies)):
         ordered = [found[key] for key in sorted(found)]
@@ -91,7 +94,7 @@ def policy_table(policies: Cells) -> str:
     """Success of each policy in percent over the two dialogues of each held-out task: by cell, and its mean over cells;
     and what it is above random pairs by gap in the same cells."""
     found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-    for one in policies:
+    for one in _cells(policies):
         found[one["replies"], one["policy"]][one["seed"]] = 100 * float(np.mean(list(one["outcomes"].values())))
     lines = [
         "| replies | policy | cells | success % | by cell | minus random-gap |",
@@ -107,6 +110,11 @@ def policy_table(policies: Cells) -> str:
             f"| {replies} | {name} | {len(cells)} | {percent(list(cells.values()))} | {shown} | {_points(above)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _cells(rows: Cells) -> Cells:
+    """Without the pilot's."""
+    return [row for row in rows if row["cipher"] or row["replies"] != IDENTIFIED]
 
 
 def _points(gaps: list[float]) -> str:
@@ -143,8 +151,7 @@ def by_critic(cells: Cells, measure: str) -> dict[tuple[str, str, int], list[flo
 
 def markdown(cells: Cells) -> str:
     """A row for each critic, kind of replies and number of dialogues."""
-    cells = [cell for cell in cells if cell["cipher"] or cell["replies"] != IDENTIFIED]  # without the pilot
-    measures = [by_critic(cells, name) for name in ("turns", "dialogues", "last_turn_if_1", "last_turn_if_0")]
+    measures = [by_critic(_cells(cells), name) for name in ("turns", "dialogues", "last_turn_if_1", "last_turn_if_0")]
     lines = ["| replies | critic | dialogues | cells | turns % | dialogues % | last turn of a success | of a failure |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     order = list(CRITICS)
