@@ -7,7 +7,7 @@ difference in length. An answer is what was asked; its reward is 1 if at least `
 among it. `ground_truth` is one cipher word a needed topic, and no agent was taught what they mean.
 
 The task's `replies` says what the client answers: "silent", always the same; "revealing", whether the topic matters;
-"clue", a word that belongs to a topic which matters and was not asked about.
+"clue", a word that belongs to a topic which matters and was not asked about; "revealing_clue", both.
 """
 
 from __future__ import annotations

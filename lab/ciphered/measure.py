@@ -1,11 +1,12 @@
 """How often a critic of ciphered tasks is right: on turns, and on whole dialogues.
 
-    python -m lab.ciphered.measure --ranked_path ranked.jsonl --credited_path credited.jsonl --output_path accuracy.json
+    python -m lab.ciphered.measure --ranked_path ranked.jsonl --credited_path credited.jsonl \
+        --exchanged_path exchanged.jsonl --output_path accuracy.json
 
 `ranked` is an output of rank_best_of_n.py: of two candidates of one turn, one useful and the other not, does the useful
 one have the higher score? Turns of dialogues whose outcome is decided are left out. `credited` is an output of
 score_turns.py on graded dialogues: of two dialogues of a task, one with a reward of 1 and one of 0, does the first have
-the higher sum?
+the higher sum? `exchanged` is the same with other tasks' solutions (shuffle_c.py): what is right there needs no c.
 """
 
 from __future__ import annotations
@@ -72,12 +73,13 @@ def spread(path: str) -> dict[str, float]:
     return {f"last_turn_if_{int(reward)}": float(np.mean(values)) for reward, values in last.items()}
 
 
-def main(ranked_path: str, credited_path: str, output_path: str) -> None:
+def main(ranked_path: str, credited_path: str, exchanged_path: str, output_path: str) -> None:
     """Measure a critic.
 
     Args:
         ranked_path: Ranked candidates.
         credited_path: Graded dialogues with `turn_credit`.
+        exchanged_path: The same with the solutions of other tasks.
         output_path: JSON with the shares in percent, and each task's pairs.
     """
     by_task, by_turn = turn_pairs(ranked_path)
@@ -85,13 +87,15 @@ def main(ranked_path: str, credited_path: str, output_path: str) -> None:
     found = {
         "turns": share(by_task),
         "dialogues": share(dialogues),
+        "exchanged": share(dialogue_pairs(exchanged_path)),
         "by_turn": {turn: round(100 * float(np.mean(right)), 2) for turn, right in sorted(by_turn.items())},
         **spread(credited_path),
         "turn_pairs": {task: pairs for task, pairs in by_task.items() if pairs[1]},
         "dialogue_pairs": {task: pairs for task, pairs in dialogues.items() if pairs[1]},
     }
     Path(output_path).write_text(json.dumps(found) + "\n")
-    print(f"turns {found['turns']:.1f} %, dialogues {found['dialogues']:.1f} %, by turn {found['by_turn']}")
+    shares = ", ".join(f"{name} {found[name]:.1f} %" for name in ("turns", "dialogues", "exchanged"))
+    print(f"{shares}, by turn {found['by_turn']}")
 
 
 if __name__ == "__main__":

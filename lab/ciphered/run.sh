@@ -4,6 +4,7 @@
 #
 #   bash lab/ciphered/run.sh                                    cipher 1, seed 1, silent replies
 #   CIPHER=2 SEED=3 REPLIES=revealing bash lab/ciphered/run.sh
+#   REPLIES=revealing_clue CRITICS="beta0.1-kl0 beta1-kl0.3" bash lab/ciphered/run.sh   other beta, other weight of the KL
 #   CRITICS="equation2 centred" NUM_TASKS=400 bash lab/ciphered/run.sh   these critics only; fewer dialogues
 #   NUM_TASKS=8 NUM_HELD_OUT=4 STEPS=20 bash lab/ciphered/run.sh         every step on a handful of tasks
 set -euo pipefail
@@ -39,8 +40,9 @@ measure() { # measure NAME CRITIC FLAGS: step 5, and the credit of dialogues, on
     local how=(--model_id "$2" --reference_model_id "$AGENT" --normalize turn "${@:3}")
     python scripts/rank_best_of_n.py "${how[@]}" --input_path "$OUT/candidates.jsonl" --output_path "$OUT/$1.ranked.jsonl"
     python scripts/score_turns.py "${how[@]}" --input_path "$OUT/held_out.graded.jsonl" --output_path "$OUT/$1.credited.jsonl"
+    python scripts/score_turns.py "${how[@]}" --input_path "$OUT/held_out.exchanged.jsonl" --output_path "$OUT/$1.exchanged.jsonl"
     python -m lab.ciphered.measure --ranked_path "$OUT/$1.ranked.jsonl" --credited_path "$OUT/$1.credited.jsonl" \
-        --output_path "$OUT/$1.json"
+        --exchanged_path "$OUT/$1.exchanged.jsonl" --output_path "$OUT/$1.json"
 }
 
 # 0. The agent, which was never taught what a cipher word means, and the tasks.
@@ -53,6 +55,7 @@ done
 # 1, 2 and 4. Dialogues, their pairs, and candidates of the held-out tasks.
 dialogues train 8 $((SEED + 1000))
 dialogues held_out 4 $((SEED + 2000))
+python -m lab.ciphered.shuffle_c --dialogues --input_path "$OUT/held_out.graded.jsonl" --output_path "$OUT/held_out.exchanged.jsonl"
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$OUT/held_out.graded.jsonl" --output_path "$OUT/candidates.jsonl"
 # 3 and 5. The critics.
@@ -73,7 +76,8 @@ for name in $CRITICS; do
             critic branch branch --learning_rate 1e-3 --max_epochs 3
             ;;
         centred) centred centred ;;
-        kl) centred kl --centre 0 --kl_coef 1.0 ;;
+        kl) critic kl train --kl_coef 1.0 ;;
+        beta*-kl*) critic "$name" train --beta "$(cut -d- -f1 <<<"${name#beta}")" --kl_coef "${name#*-kl}" ;;
         *) echo "run.sh: unknown critic $name" >&2 && exit 2 ;;
     esac
     measure "$name" "$OUT/$name" --reference seed

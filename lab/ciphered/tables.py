@@ -18,12 +18,13 @@ import numpy as np
 
 from lab.figures import shade
 from lab.outcomes import percent
+from lab.overview.overview import summary
 from sweet_rl.runs.records import Trajectory, read_records
 
 RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"
 POLICIES = RESULTS / "policies.json.gz"
-RATE = "1e-3"  # of the policies that are reported
+RATE = "1e-3"  # of policies whose name says nothing else
 NUMBERS = (800, 3200, 12800, 51200)  # of dialogues in the figure: eight a training task
 CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
 CRITICS = {
@@ -35,8 +36,8 @@ CRITICS = {
     "kl": "equation 2 + KL",
     "imitation": "equation 2 + imitation of both",
 }
-POLICY_NAMES = ["zero_shot", "dpo", "random", "untrained-halves", "equation2-halves", "kl-halves"]
-POLICY_NAMES += ["kl-best_over_worst", "kl-gap", "oracle"]
+IDENTIFIED = "revealing_clue"  # the replies of the study of policies
+PENALISED = re.compile(r"beta([\d.]+)-kl([\d.]+)")  # a critic of that study
 Cells = list[dict[str, Any]]
 
 
@@ -45,20 +46,23 @@ def collect(runs: str = "runs/ciphered") -> None:
     cells = {_key(cell): cell for cell in _read(CELLS)}
     for path in sorted(Path(runs).glob("cipher*/*.json")):
         place, found = CELL.fullmatch(path.parent.name), json.loads(path.read_text())
-        if place and path.stem in CRITICS and "turn_pairs" in found:
+        if place and (path.stem in CRITICS or PENALISED.fullmatch(path.stem)) and "turn_pairs" in found:
             cipher, seed, replies, tasks = place.groups()
             where = {"cipher": int(cipher), "seed": int(seed), "replies": replies, "tasks": int(tasks)}
             cell = where | {"critic": path.stem} | found
             cells[_key(cell)] = cell
     policies = {_key(policy): policy for policy in _read(POLICIES)}
-    for path in sorted(Path(runs).glob(f"cipher*-clue-*/policy/*-{RATE}.graded.jsonl")):
+    for path in sorted(Path(runs).glob("cipher*-*/policy/*-*.graded.jsonl")):
         place = CELL.fullmatch(path.parents[1].name)
         assert place is not None
         outcomes: dict[str, list[int]] = defaultdict(list)
         for dialogue in read_records(str(path), Trajectory):
             outcomes[dialogue.task.id].append(int(dialogue.reward or 0))
-        where = {"cipher": int(place[1]), "seed": int(place[2])}
-        policy = where | {"policy": path.name.removesuffix(f"-{RATE}.graded.jsonl"), "outcomes": outcomes}
+        where = {"cipher": int(place[1]), "seed": int(place[2]), "replies": place[3]}
+        policy = where | {
+            "policy": path.name.removesuffix(".graded.jsonl").removesuffix(f"-{RATE}"),
+            "outcomes": outcomes,
+        }
         policies[_key(policy)] = policy
     for file, found in ((CELLS, cells), (POLICIES, policies)):
         ordered = [found[key] for key in sorted(found)]
@@ -78,20 +82,62 @@ def _read(file: Path) -> Cells:
 def draw() -> None:
     """Write the table and the figure."""
     cells, policies = _read(CELLS), _read(POLICIES)
-    (RESULTS / "critics.md").write_text(markdown(cells))
-    (RESULTS / "policies.md").write_text(policy_table(policies))
+    pages = {"critics": markdown(cells), "policies": policy_table(policies), "pilot": pilot_table(cells)}
+    for name, table in pages.items():
+        (RESULTS / f"{name}.md").write_text(table)
     for page in ("light", "dark"):
         picture(cells, page == "dark").savefig(RESULTS / f"critics-{page}.png")
-    print(markdown(cells), policy_table(policies), sep="\n")
+    print(*pages.values(), sep="\n")
 
 
 def policy_table(policies: Cells) -> str:
-    """Success of each policy in percent: its mean over cells, over the two dialogues of each held-out task."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for one in policies:
-        found[one["policy"]].append(100 * float(np.mean(list(one["outcomes"].values()))))
-    lines = ["| policy | cells | success % |", "| --- | ---: | ---: |"]
-    lines += [f"| {name} | {len(found[name])} | {percent(found[name])} |" for name in POLICY_NAMES if name in found]
+    """Success of each policy in percent over the two dialogues of each held-out task: by cell, and its mean over cells;
+    and what it is above random pairs by gap in the same cells."""
+    found: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for one in _cells(policies):
+        found[one["replies"], one["policy"]][one["seed"]] = 100 * float(np.mean(list(one["outcomes"].values())))
+    lines = [
+        "| replies | policy | cells | success % | by cell | minus random-gap |",
+        "| --- | --- | ---: | ---: | --- | ---: |",
+    ]
+    for (replies, name), cells in sorted(
+        found.items(), key=lambda one: (one[0][0], float(np.mean(list(one[1].values()))))
+    ):
+        random = found.get((replies, "random-gap"), {})
+        above = [value - random[cell] for cell, value in cells.items() if cell in random and name != "random-gap"]
+        shown = ", ".join(f"{cells[cell]:.1f}" for cell in sorted(cells))
+        lines.append(
+            f"| {replies} | {name} | {len(cells)} | {percent(list(cells.values()))} | {shown} | {_points(above)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _cells(rows: Cells) -> Cells:
+    """Without the pilot's."""
+    return [row for row in rows if row["cipher"] or row["replies"] != IDENTIFIED]
+
+
+def _points(gaps: list[float]) -> str:
+    """The mean of differences, from three on with its 95 % t interval."""
+    if not gaps:
+        return ""
+    found = summary(gaps)
+    interval = f" ({found['low']:+.1f} to {found['high']:+.1f})" if len(gaps) > 2 else ""
+    return f"{found['mean']:+.1f}{interval}"
+
+
+def pilot_table(cells: Cells) -> str:
+    """The pilot's critics: each with the share of dialogues by its own c minus that by other tasks' c."""
+    lines = [
+        "| beta | weight of the KL | turns % | dialogues % | with other tasks' c | difference |",
+        "| ---: " * 6 + "|",
+    ]
+    for cell in cells:
+        setting = PENALISED.fullmatch(cell["critic"])
+        if setting and (cell["replies"], cell["cipher"]) == (IDENTIFIED, 0):
+            own, other = cell["dialogues"], cell["exchanged"]
+            shown = [f"{value:.1f}" for value in (cell["turns"], own, other, own - other)]
+            lines.append(f"| {setting[1]} | {setting[2]} | " + " | ".join(shown) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -105,15 +151,20 @@ def by_critic(cells: Cells, measure: str) -> dict[tuple[str, str, int], list[flo
 
 def markdown(cells: Cells) -> str:
     """A row for each critic, kind of replies and number of dialogues."""
-    measures = [by_critic(cells, name) for name in ("turns", "dialogues", "last_turn_if_1", "last_turn_if_0")]
+    measures = [by_critic(_cells(cells), name) for name in ("turns", "dialogues", "last_turn_if_1", "last_turn_if_0")]
     lines = ["| replies | critic | dialogues | cells | turns % | dialogues % | last turn of a success | of a failure |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     order = list(CRITICS)
-    for key in sorted(measures[0], key=lambda key: (key[0], key[2], order.index(key[1]))):
+    places = {
+        key: (key[0], key[2], order.index(key[1]) if key[1] in order else len(order), key[1]) for key in measures[0]
+    }
+    for key in sorted(measures[0], key=places.__getitem__):
         replies, critic, tasks = key
         turns, dialogues, success, failure = (measure[key] for measure in measures)
         shown = [percent(turns), percent(dialogues), f"{np.mean(success):+.2f}", f"{np.mean(failure):+.2f}"]
-        lines.append(f"| {replies} | {CRITICS[critic]} | {8 * tasks:,} | {len(turns)} | " + " | ".join(shown) + " |")
+        setting = PENALISED.fullmatch(critic)
+        name = f"equation 2, beta {setting[1]}, KL {setting[2]}" if setting else CRITICS[critic]
+        lines.append(f"| {replies} | {name} | {8 * tasks:,} | {len(turns)} | " + " | ".join(shown) + " |")
     return "\n".join(lines) + "\n"
 
 

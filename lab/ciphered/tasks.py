@@ -23,7 +23,7 @@ CLUES = "amber birch cedar daisy ebony fern grape hazel iris jade kelp lotus".sp
 OPENING = "The"
 CLIENTS = "the club,the school,my boss,a friend,the shop,our team,the town,my aunt".split(",")
 
-Replies = Literal["silent", "revealing", "clue"]
+Replies = Literal["silent", "revealing", "clue", "revealing_clue"]
 
 
 def question(topic: str) -> str:
@@ -44,10 +44,12 @@ def reply_to(needed: Sequence[str], asked: Sequence[str | None], replies: Replie
     """The client's reply to the last of `asked`."""
     if replies == "silent":
         return "No."
+    useful = asked[-1] in needed and asked[-1] not in asked[:-1]
+    outcome = "Yes" if useful and replies != "clue" else "No"
     if replies == "revealing":
-        return "Yes." if asked[-1] in needed and asked[-1] not in asked[:-1] else "No."
+        return f"{outcome}."
     left = [topic for topic in needed if topic not in asked]
-    return f"No, {CLUES[TOPICS.index(left[0])]}." if left else "No, done."
+    return f"{outcome}, {CLUES[TOPICS.index(left[0])]}." if left else f"{outcome}, done."
 
 
 def ciphered(needed: Sequence[str], cipher: int) -> str:

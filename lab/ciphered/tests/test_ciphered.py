@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from lab.ciphered import branches, choose_pairs, shuffle_c, tables, tasks
+from lab.ciphered import branches, choose_pairs, random_critic, shuffle_c, tables, tasks
 from lab.ciphered.domain import DOMAIN, FixedTurns, label_turn, reward
 from lab.ciphered.measure import dialogue_pairs, share, turn_pairs
 from sweet_rl.models.base import Completion
-from sweet_rl.runs.records import Task, TurnCandidates, read_records
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from tests.support.command_line import ROOT
 
 NEEDED = ["colour", "price", "food"]
@@ -54,6 +54,8 @@ def test_what_the_client_answers():
         NEEDED, ["colour"], "clue"
     )
     assert tasks.reply_to(NEEDED, NEEDED, "clue") == "No, done."
+    both = [tasks.reply_to(NEEDED, topics, "revealing_clue") for topics in (["price"], ["size"], NEEDED)]
+    assert both == ["Yes, amber.", "No, amber.", "Yes, done."]
 
 
 def test_the_oracle_judges_a_turn_by_what_was_asked_before():
@@ -152,6 +154,60 @@ def test_shuffled_pairs_have_the_c_of_another_task_and_are_else_the_same(tmp_pat
     assert [row["chosen"][1:] for row in new] == [row["chosen"][1:] for row in rows]
 
 
+def test_dialogues_with_the_c_of_another_task_are_else_the_same(tmp_path):
+    rows = [
+        {"id": f"t{n}-{k}", "task": task(id=f"t{n}", ground_truth=f"c{n}").to_dict()} for n in range(3) for k in "ab"
+    ]
+    rows = [row | {"dialogue_history": asked("price"), "answer": "price", "reward": 1.0} for row in rows]
+    path = write(tmp_path / "dialogues.jsonl", rows)
+    shuffle_c.main(path, str(tmp_path / "exchanged.jsonl"), dialogues=True)
+    old, new = (list(read_records(str(tmp_path / name), Trajectory)) for name in ("dialogues.jsonl", "exchanged.jsonl"))
+    exchanged = [one.task.ground_truth for one in new]
+    assert exchanged[::2] == exchanged[1::2] and set(exchanged) == {"c0", "c1", "c2"}
+    for one, other in zip(old, new, strict=True):
+        assert one.task.ground_truth != other.task.ground_truth
+        assert (one.id, one.task.extra, one.reward) == (other.id, other.task.extra, other.reward)
+
+
+def test_a_random_critic_repeats_itself_and_never_looks_at_the_texts():
+    critic = random_critic.AtRandom(random_critic.Settings())
+    one, same, other = (
+        TurnCandidates.from_dict(candidates([0.0, 0.0, 0.0], texts, number=number))
+        for texts, number in ((["a", "b", "c"], 0), (["x", "y", "z"], 0), (["a", "b", "c"], 1))
+    )
+    scores = critic.scores([one, same, other])
+    assert scores[0] == scores[1] != scores[2] and len(set(scores[0])) == 3
+    assert critic.scores([one]) == scores[:1]
+    assert random_critic.AtRandom(random_critic.Settings(seed=1)).scores([one]) != scores[:1]
+
+
+def test_policies_are_compared_with_random_pairs_of_their_own_cell():
+    def policy(name: str, seed: int, outcomes: list[list[int]]) -> dict:
+        where = {"replies": "revealing_clue", "cipher": seed, "seed": seed, "policy": name}
+        return where | {"outcomes": {str(number): one for number, one in enumerate(outcomes)}}
+
+    rows = [policy("random-gap", 1, [[0, 0], [0, 1]]), policy("random-gap", 2, [[1, 1], [0, 0]])]
+    rows += [
+        policy("kl-gap", 2, [[1, 1], [1, 1]]),
+        policy("kl-gap", 1, [[1, 1], [1, 0]]),
+        policy("kl-gap", 3, [[1, 0]]),
+    ]
+    lines = tables.policy_table(rows).splitlines()[2:]
+    assert lines[0] == "| revealing_clue | random-gap | 2 | 37.5 (25.0, 50.0) | 25.0, 50.0 |  |"
+    assert lines[1].startswith("| revealing_clue | kl-gap | 3 | 75.0") and lines[1].endswith(
+        "| 75.0, 100.0, 50.0 | +50.0 |"
+    )
+
+
+def test_the_pilot_shows_what_the_own_c_adds_and_is_in_no_other_table():
+    cell = {"replies": "revealing_clue", "cipher": 0, "seed": 0, "tasks": 1600, "critic": "beta0.1-kl3"}
+    cell |= {"turns": 61.04, "dialogues": 90.0, "exchanged": 84.5, "last_turn_if_1": 0.0, "last_turn_if_0": 0.0}
+    rows = [cell, cell | {"cipher": 1, "seed": 1}]
+    assert tables.pilot_table(rows).splitlines()[2:] == ["| 0.1 | 3 | 61.0 | 90.0 | 84.5 | 5.5 |"]
+    assert len(tables.markdown(rows).splitlines()) == 3
+    assert "| revealing_clue | equation 2, beta 0.1, KL 3 | 12,800 | 1 | 61.0 |" in tables.markdown(rows)
+
+
 def test_a_branching_dialogue_begins_with_the_messages_of_another_and_is_trained_at_that_turn(tmp_path):
     first = play(task(), "size", "price", "food", "light")
     row = {"id": "t-0", "task": task().to_dict(), "dialogue_history": first.dialogue, "answer": first.answer}
@@ -179,6 +235,7 @@ def test_tables_and_page_are_those_of_the_committed_cells():
     assert (tables.RESULTS / "critics.md").read_text() == table
     policies = json.loads(gzip.decompress(tables.POLICIES.read_bytes()))
     assert (tables.RESULTS / "policies.md").read_text() == tables.policy_table(policies)
+    assert (tables.RESULTS / "pilot.md").read_text() == tables.pilot_table(cells)
     for cell in cells:
         assert cell["turns"] == pytest.approx(share(cell["turn_pairs"]))
         assert cell["dialogues"] == pytest.approx(share(cell["dialogue_pairs"]))
