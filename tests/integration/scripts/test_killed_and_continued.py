@@ -28,7 +28,7 @@ def place(tmp_path_factory) -> Path:
     """Mini tasks, dialogues about them, and answers: right ones, wrong ones and ones that raise."""
     place, answers = tmp_path_factory.mktemp("place"), []
     write_rows(place / "tasks.jsonl", make_tasks(6, seed=0))
-    for task in make_tasks(24, seed=3):
+    for task in make_tasks(60, seed=3):  # many, so that a busy machine kills before the end
         header = task["ground_truth"].partition("\n")[0]
         for code in (task["ground_truth"], f"{header}\n    return 0", f"{header}\n    raise ValueError"):
             history = [{"role": "user", "content": ""}, {"role": "assistant", "content": code, "logprobs": [-1.0]}]
