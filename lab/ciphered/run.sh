@@ -32,9 +32,9 @@ critic() { # critic NAME PAIRS FLAGS: step 3 by equation 2
     python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" --dataset "$OUT/$2.pairs.jsonl" \
         --save_path "$OUT/$1" --seed "$SEED" "${@:3}"
 }
-centred() { # centred NAME FLAGS: step 3 with the KL in the loss
+centred() { # centred NAME: step 3 with the KL in the loss
     python -m lab.ciphered.train_centred --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/train.pairs.jsonl" --save_path "$OUT/$1" --seed "$SEED" "${@:2}"
+        --dataset "$OUT/train.pairs.jsonl" --save_path "$OUT/$1" --seed "$SEED"
 }
 measure() { # measure NAME CRITIC FLAGS: step 5, and the credit of dialogues, on held-out combinations of topics
     local how=(--model_id "$2" --reference_model_id "$AGENT" --normalize turn "${@:3}")

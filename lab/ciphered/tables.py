@@ -17,7 +17,7 @@ import fire
 import numpy as np
 
 from lab.figures import shade
-from lab.outcomes import percent
+from lab.outcomes import percent, shown
 from lab.overview.overview import summary
 from sweet_rl.runs.records import Trajectory, read_records
 
@@ -105,9 +105,9 @@ def policy_table(policies: Cells) -> str:
     ):
         random = found.get((replies, "random-gap"), {})
         above = [value - random[cell] for cell, value in cells.items() if cell in random and name != "random-gap"]
-        shown = ", ".join(f"{cells[cell]:.1f}" for cell in sorted(cells))
+        by_cell = ", ".join(f"{cells[cell]:.1f}" for cell in sorted(cells))
         lines.append(
-            f"| {replies} | {name} | {len(cells)} | {percent(list(cells.values()))} | {shown} | {_points(above)} |"
+            f"| {replies} | {name} | {len(cells)} | {percent(list(cells.values()))} | {by_cell} | {_points(above)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -122,8 +122,7 @@ def _points(gaps: list[float]) -> str:
     if not gaps:
         return ""
     found = summary(gaps)
-    interval = f" ({found['low']:+.1f} to {found['high']:+.1f})" if len(gaps) > 2 else ""
-    return f"{found['mean']:+.1f}{interval}"
+    return shown(found if len(gaps) > 2 else {"mean": found["mean"]})
 
 
 def pilot_table(cells: Cells) -> str:
@@ -136,8 +135,8 @@ def pilot_table(cells: Cells) -> str:
         setting = PENALISED.fullmatch(cell["critic"])
         if setting and (cell["replies"], cell["cipher"]) == (IDENTIFIED, 0):
             own, other = cell["dialogues"], cell["exchanged"]
-            shown = [f"{value:.1f}" for value in (cell["turns"], own, other, own - other)]
-            lines.append(f"| {setting[1]} | {setting[2]} | " + " | ".join(shown) + " |")
+            figures = [f"{value:.1f}" for value in (cell["turns"], own, other, own - other)]
+            lines.append(f"| {setting[1]} | {setting[2]} | " + " | ".join(figures) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -161,10 +160,10 @@ def markdown(cells: Cells) -> str:
     for key in sorted(measures[0], key=places.__getitem__):
         replies, critic, tasks = key
         turns, dialogues, success, failure = (measure[key] for measure in measures)
-        shown = [percent(turns), percent(dialogues), f"{np.mean(success):+.2f}", f"{np.mean(failure):+.2f}"]
+        figures = [percent(turns), percent(dialogues), f"{np.mean(success):+.2f}", f"{np.mean(failure):+.2f}"]
         setting = PENALISED.fullmatch(critic)
         name = f"equation 2, beta {setting[1]}, KL {setting[2]}" if setting else CRITICS[critic]
-        lines.append(f"| {replies} | {name} | {8 * tasks:,} | {len(turns)} | " + " | ".join(shown) + " |")
+        lines.append(f"| {replies} | {name} | {8 * tasks:,} | {len(turns)} | " + " | ".join(figures) + " |")
     return "\n".join(lines) + "\n"
 
 

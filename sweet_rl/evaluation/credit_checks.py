@@ -27,9 +27,8 @@ from sweet_rl.runs.texts import write_texts
 
 COLUMNS = ["pair", "solution", "dialogue", "A", "B", "better"]
 Label: TypeAlias = Literal["A", "B", "="]
-Shares: TypeAlias = dict[
-    str, list[float]
-]  # by task: 1 for each pair that is in the right order, a half for equal scores
+# By task: 1 for each pair that is in the right order, a half for equal scores.
+Shares: TypeAlias = dict[str, list[float]]
 OWN_C, OTHER_C = "PMI, sum", "PMI, sum, c of other tasks"
 
 

@@ -23,7 +23,7 @@ class TransformersModel:
     (transformers_local/__init__.py). Its log-probs differ in their last bits.
 
     Args:
-        model: A causal language model on its device.
+        model: A causal language model on its device. Its weights must not change: the keys of texts are kept.
         chat: Its chat format.
         engine_settings: Arguments of GenerationEngine: max_rows, prefill_tokens, cache_bytes.
     """

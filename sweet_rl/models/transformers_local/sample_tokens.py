@@ -34,7 +34,8 @@ def sample_tokens(
     cut = None
     if top_p is not None:
         logps, cut = _cut_tail(logps, torch.where(greedy, 1, top_p.to(logits.dtype)))
-    cumulative = logps.exp().cumsum(dim=-1)
+    probabilities = logps.exp()
+    cumulative = probabilities.cumsum(dim=-1)
     total = cumulative[:, -1:]
     # Strictly below the total, so that rounding never gives a token behind the last one of positive probability.
     point = torch.minimum(uniforms[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))
@@ -46,7 +47,7 @@ def sample_tokens(
         margins = torch.minimum(margins, cut)
     if any_greedy:
         tokens = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), tokens)
-        likeliest = logps.exp().topk(2, dim=-1).values
+        likeliest = probabilities.topk(2, dim=-1).values
         margins = torch.where(greedy, likeliest[:, 0] - likeliest[:, 1], margins)
     return tokens[:, 0], logps.gather(1, tokens)[:, 0], margins
 
