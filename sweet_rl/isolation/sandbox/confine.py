@@ -229,19 +229,19 @@ def limit_threads(others: int = 0) -> None:
 
 def threads_of_user() -> int:
     """Threads of all processes of this user; 0 if the system does not tell. A few milliseconds."""
-    user, count = f"\nUid:\t{os.getuid()}\t", 0
+    user, count = b"\nUid:\t%d\t" % os.getuid(), 0
     try:
         names = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return 0
     for name in names:
         try:
-            with open(f"/proc/{name}/status") as file:
+            with open(f"/proc/{name}/status", "rb") as file:  # a name in it may hold any byte
                 status = file.read()
         except OSError:  # it has ended
             continue
         if user in status:
-            count += int(status.partition("\nThreads:\t")[2].partition("\n")[0])
+            count += int(status.partition(b"\nThreads:\t")[2].partition(b"\n")[0])
     return count
 
 

@@ -175,6 +175,7 @@ def test_a_thread_does_not_outlive_its_answer(run):
 
 
 CROWD = """import os, threading, time
+open("/proc/self/comm", "wb").write(b"\\xff")  # a name that is no text
 os.getuid() or os.setuid(65534)  # the user that answers are run by
 for _ in range(100):
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
