@@ -6,12 +6,12 @@
 Three kinds of data: `turn`, four pairs of one turn (a prompt of 1,000 tokens, eight completions of 60); `tasks`,
 trajectory pairs of 5 turns as the paper's data have them, three dialogues of a task of which one succeeded, hence two
 pairs that share it; `lone`, trajectory pairs that share nothing but their own prompt. Same random model, tokens, dtype,
-optimiser and batch; both sides have their reference log-probs precomputed, and no text needs padding. TRL runs once
-with each of `--peer_micro` pairs at once; then the two sides take turns `--repeats` times, TRL with the fastest of
-them, and each ratio is given as the median and the range over these repeats. Time is that of whole optimiser steps,
-the first left out; beside it that of the processors alone, which other work on the machine disturbs less. On turn
-pairs the two must also agree in their losses. (TRL has no masks for several turns: on trajectory pairs it trains on
-the replies too, at the same cost.) The last lines are the ratios.
+optimiser and batch; both sides have their reference log-probs precomputed, and no text needs padding. TRL is tried
+with each of `--peer_micro` pairs at once. Then both programs are there and take turns of `--steps` optimiser steps, the
+first turn left out, TRL with the fastest of its settings; each ratio is given as the median and the range over
+`--repeats` turns. Beside the time by the clock stands that of the processors, which other work on the machine disturbs
+less. On turn pairs the two must also agree in their losses. (TRL has no masks for several turns: on trajectory pairs it
+trains on the replies too, at the same cost.) The last lines are the ratios.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,24 +99,52 @@ def row(prompt: str, chosen: list[tuple[bool, str]], rejected: list[tuple[bool, 
     }
 
 
-def measured(python: str, program: str, job: dict, folder: Path) -> dict:
-    """What a program says of a job, run in a process of its own."""
-    (folder / "job.json").write_text(json.dumps(job))
-    environment = {
-        **os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(HERE.parent),
-        "OMP_NUM_THREADS": str(job["threads"]), "WANDB_DISABLED": "true",
-    }  # fmt: skip
-    words = [python, str(HERE / "peers" / program), str(folder / "job.json"), str(folder / "result.json")]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise UserError(f"{' '.join(words)} failed:\n{done.stderr[-2000:]}")
-    result = json.loads((folder / "result.json").read_text())
-    (began, cpu_began), *_, (ended, cpu_ended) = result["ends"]
-    pairs = job["batch"] * (len(result["ends"]) - 1)
-    return result | {
-        "pairs_per_second": pairs / (ended - began),
-        "pairs_per_cpu_second": pairs / (cpu_ended - cpu_began),
-    }
+class Side:
+    """One side: a program of its own, which takes turns with the other one."""
+
+    def __init__(self, python: str, program: str, job: dict, folder: Path):
+        (folder / "job.json").write_text(json.dumps(job))
+        environment = {
+            **os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(HERE.parent),
+            "OMP_NUM_THREADS": str(job["threads"]), "WANDB_DISABLED": "true",
+        }  # fmt: skip
+        self.job, self.result, self.errors = job, folder / f"{program}.json", folder / f"{program}.log"
+        self.words = [python, str(HERE / "peers" / program), str(folder / "job.json"), str(self.result)]
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                self.words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        began = time.perf_counter()
+        self.wait()
+        self.first = time.perf_counter() - began
+
+    def __enter__(self) -> Side:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self) -> None:
+        """Until its turn is over."""
+        if not any(line == "over\n" for line in self.process.stdout):
+            self.process.wait()
+            raise UserError(f"{' '.join(self.words)} failed:\n{self.errors.read_text()[-2000:]}")
+
+    def go(self) -> None:
+        """Give it the word for its next turn."""
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def ended(self) -> dict:
+        """What it says of the job after its last turn, with the pairs per second of each turn but the first."""
+        self.process.communicate("go\n")
+        if self.process.returncode:
+            raise UserError(f"{' '.join(self.words)} failed:\n{self.errors.read_text()[-2000:]}")
+        result = json.loads(self.result.read_text())
+        pairs = self.job["batch"] * self.job["steps"]
+        wall, cpu = ([pairs / turn[i] for turn in result["turns"][1:]] for i in (0, 1))
+        return result | {"pairs_per_second": wall, "pairs_per_cpu_second": cpu, "first": self.first}
 
 
 def rows_of(kind: str, pairs: int, vocabulary: int, lengths: Lengths, seed: int) -> list[dict]:
@@ -131,27 +160,34 @@ def rows_of(kind: str, pairs: int, vocabulary: int, lengths: Lengths, seed: int)
 
 
 def compare(kind: str, job: dict, peer_python: str, peer_micro: Sequence[int], repeats: int, folder: Path) -> str:
-    """Measure both sides of one kind of data, print each figure, and return the line with the ratios."""
-    ours = [measured(sys.executable, "sweet_dpo.py", job, folder)]
-    print(f"{kind}: sweet_rl: {figures(ours[0])}", flush=True)
-    peer = job | {"pairs": [job["pairs"][i] for i in ours[0]["order"]]}
-    tried = {micro: measured(peer_python, "trl_dpo.py", peer | {"micro": micro}, folder) for micro in peer_micro}
-    for micro, result in tried.items():
-        print(f"{kind}: trl, {micro} pairs at once: {figures(result)}", flush=True)
-    fastest = max(tried, key=lambda micro: tried[micro]["pairs_per_second"])
-    ours, theirs = [], []
-    for _ in range(repeats):
-        ours.append(measured(sys.executable, "sweet_dpo.py", job, folder))
-        print(f"{kind}: sweet_rl: {figures(ours[-1])}", flush=True)
-        theirs.append(measured(peer_python, "trl_dpo.py", peer | {"micro": fastest}, folder))
-        print(f"{kind}: trl: {figures(theirs[-1])}", flush=True)
+    """Measure both sides of one kind of data, print the figures of each, and return the line with the ratios."""
+    job = job | {"order": str(folder / "order.json")}
+    with Side(sys.executable, "sweet_dpo.py", job, folder) as ours:
+        order = json.loads((folder / "order.json").read_text())
+        peer = job | {"pairs": [job["pairs"][i] for i in order], "folder": f"{job['folder']}_peer"}
+        fastest = peer_micro[0]
+        if len(peer_micro) > 1:
+            few, speeds = peer | {"pairs": peer["pairs"][: 2 * job["batch"] * job["steps"]]}, {}
+            for micro in peer_micro:
+                with Side(peer_python, "trl_dpo.py", few | {"micro": micro}, folder) as tried:
+                    tried.go()
+                    tried.wait()
+                    speeds[micro] = tried.ended()["pairs_per_second"][0]
+            fastest = max(speeds, key=lambda micro: speeds[micro])
+            print(f"{kind}: trl, pairs/s by the pairs at once: {speeds}", flush=True)
+        with Side(peer_python, "trl_dpo.py", peer | {"micro": fastest}, folder) as theirs:
+            for _ in range(repeats):
+                for side in (ours, theirs):
+                    side.go()
+                    side.wait()
+            mine, other = ours.ended(), theirs.ended()
+    print(f"{kind}: sweet_rl: {figures(mine)}")
+    print(f"{kind}: trl, {fastest} pairs at once: {figures(other)}", flush=True)
     if kind == "turn":
-        gap = max(abs(a - b) for a, b in zip(ours[0]["losses"], theirs[0]["losses"], strict=True))
-        print(f"{kind}: largest difference between the losses of {len(ours[0]['losses'])} steps: {gap:.1e}")
-    speed, cpu, memory = (
-        spread(ratios([one[name] for one in ours], [one[name] for one in theirs]))
-        for name in ("pairs_per_second", "pairs_per_cpu_second", "peak_bytes")
-    )
+        gap = max(abs(a - b) for a, b in zip(mine["losses"], other["losses"], strict=True))
+        print(f"{kind}: largest difference between the losses of {len(mine['losses'])} steps: {gap:.1e}")
+    speed, cpu = (spread(ratios(mine[name], other[name])) for name in ("pairs_per_second", "pairs_per_cpu_second"))
+    memory = f"{mine['peak_bytes'] / other['peak_bytes']:.2f}"
     targets = zip(("speed", "memory"), TARGETS.get(kind, ()), strict=False)
     wanted = [f"{what} {value}" for what, value in targets if value]
     return (
@@ -181,8 +217,8 @@ def main(
         shape: of the random Llama: 25m, 135m, 1b, 3b or 8b
         dtype: of weights and optimiser: float32, bfloat16, or auto (bfloat16 on a GPU)
         kinds: turn, tasks, lone
-        steps: optimiser steps that are timed, after one that is not
-        repeats: processes of each side, in turns
+        steps: optimiser steps of a turn
+        repeats: turns of each side, after one that is not timed
         batch: pairs an optimiser step
         peer_micro: pairs that TRL takes at once; each is tried
     """
@@ -198,8 +234,8 @@ def main(
         for kind in kinds:
             job = {
                 "model": str(folder / "model"), "folder": str(folder / "out"), "batch": batch, "dtype": dtype,
-                "pairs": rows_of(kind, batch * (steps + 1), config_of(shape).vocab_size, lengths, seed),
-                "learning_rate": 1e-5, "beta": 0.1, "threads": threads,
+                "pairs": rows_of(kind, batch * steps * (repeats + 1), config_of(shape).vocab_size, lengths, seed),
+                "learning_rate": 1e-5, "beta": 0.1, "threads": threads, "steps": steps,
                 "gradient_checkpointing": gradient_checkpointing,
             }  # fmt: skip
             lines.append(compare(kind, job, peer_python, peer_micro, repeats, folder))
@@ -207,10 +243,11 @@ def main(
 
 
 def figures(result: dict) -> str:
-    """Speed and memory as text."""
+    """Speed, memory, and the seconds to the end of the first turn (start of the program, compilation) as text."""
     tokens = f", texts of {result['tokens'][0]} + {result['tokens'][1]} tokens" if "tokens" in result else ""
-    speeds = f"{result['pairs_per_second']:.3f} pairs/s, {result['pairs_per_cpu_second']:.3f} a processor second"
-    return f"{speeds}, peak {result['peak_bytes'] / 1e9:.2f} GB{tokens}"
+    speeds, cpu = (spread(result[name], 3) for name in ("pairs_per_second", "pairs_per_cpu_second"))
+    peak = f"peak {result['peak_bytes'] / 1e9:.2f} GB"
+    return f"{speeds} pairs/s, {cpu} a processor second, {peak}{tokens}; first turn after {result['first']:.0f} s"
 
 
 if __name__ == "__main__":

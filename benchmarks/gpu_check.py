@@ -34,7 +34,7 @@ from gpu_scale import CPU, Line, Scale
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import UserError
 
-SECONDS = 300.0  # that one check may take
+SECONDS = 600.0  # that one check may take
 Check = Callable[[Scale], list[Line]]
 
 

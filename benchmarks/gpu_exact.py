@@ -89,8 +89,11 @@ MODES = {
     "LoRA": {"lora_rank": LORA_RANK},
     "bf16, LoRA": {"bf16": True, "lora_rank": LORA_RANK},
 }
-ZERO_MODES = {
-    "without DeepSpeed": {},
+DIVIDED_MODES = {
+    "not divided": {},
+    "FSDP2": {"sharding": "fsdp2"},
+    "FSDP2, bf16, gradient checkpointing": {"sharding": "fsdp2", "bf16": True, "gradient_checkpointing": True},
+    "FSDP2, bf16, LoRA": {"sharding": "fsdp2", "bf16": True, "lora_rank": LORA_RANK},
     "ZeRO-2, bf16": {"zero_stage": 2, "bf16": True},
     "ZeRO-3, bf16, gradient checkpointing": {"zero_stage": 3, "bf16": True, "gradient_checkpointing": True},
     "ZeRO-3, bf16, LoRA": {"zero_stage": 3, "bf16": True, "lora_rank": LORA_RANK},
@@ -129,16 +132,18 @@ def first_loss(scale: Scale) -> list[Line]:
 
 
 def parallel(scale: Scale) -> list[Line]:
-    """The first loss by torchrun, one process per GPU, plain and with DeepSpeed."""
-    if importlib.util.find_spec("deepspeed") is None:
-        return [Line("DeepSpeed", "not installed")]
+    """The first loss by torchrun, one process per GPU: not divided, and divided by FSDP2 and DeepSpeed."""
+    deepspeed = importlib.util.find_spec("deepspeed") is not None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model, pairs = write_pairs(scale, folder)
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node"]
         launcher.append(str(scale.processes))
         lines = []
-        for number, (mode, changes) in enumerate(ZERO_MODES.items()):
+        for number, (mode, changes) in enumerate(DIVIDED_MODES.items()):
+            if "zero_stage" in changes and not deepspeed:
+                lines.append(Line(mode, "DeepSpeed is not installed"))
+                continue
             flags = {"pretrain": model, "dataset": pairs, "save_path": folder / str(number), "learning_rate": 1e-6}
             flags |= {"logging_steps": 1, **changes}
             words = [f"--{key}={value}" for key, value in flags.items()]

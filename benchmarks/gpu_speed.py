@@ -165,8 +165,8 @@ def trl(scale: Scale) -> list[Line]:
         lengths = Lengths(prompt=scale.prompt, tokens=scale.tokens)
         job = {
             "model": str(folder / "model"), "folder": str(folder / "out"), "batch": micro, "dtype": dtype,
-            "pairs": rows_of("turn", 4 * micro, config_of(shape).vocab_size, lengths, 0), "learning_rate": 1e-5,
-            "beta": 0.1, "threads": 2, "gradient_checkpointing": False,
+            "pairs": rows_of("turn", 6 * scale.steps * micro, config_of(shape).vocab_size, lengths, 0),
+            "learning_rate": 1e-5, "beta": 0.1, "threads": 2, "gradient_checkpointing": False, "steps": scale.steps,
         }  # fmt: skip
-        line = compare("turn", job, python, [micro], 2, folder)
+        line = compare("turn", job, python, [micro], 5, folder)
     return [Line("turn pairs", line)]

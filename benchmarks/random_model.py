@@ -5,11 +5,16 @@ Speed depends on the shape, not on what the weights say.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import torch
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from sweet_rl.models.texts.chat import ChatFormat
 
 EOS = "</s>"
 TEMPLATE = "{% for m in messages %}{{ m.content }} </s> {% endfor %}"
@@ -46,6 +51,19 @@ def save_random_model(folder: str, shape: str, dtype: torch.dtype, device: str =
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=EOS, pad_token="<pad>", bos_token="<s>", chat_template=TEMPLATE
     ).save_pretrained(folder)
+
+
+def save_random_agent(folder: str, shape: str, dtype: torch.dtype, device: str = "cpu") -> None:
+    """Writes a model that talks, in random words: the packaged tiny agent's chat template and tokens, filled up to the
+    vocabulary of the shape."""
+    save_random_model(folder, shape, dtype, device)
+    tokenizer = ChatFormat.from_pretrained("mini").tokenizer
+    tokenizer.add_tokens([AddedToken(f" w{i}", normalized=False) for i in range(len(tokenizer), SHAPES[shape][5])])
+    tokenizer.save_pretrained(folder)
+    update = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    for name in ("config.json", "generation_config.json"):
+        path = Path(folder, name)
+        path.write_text(json.dumps(json.loads(path.read_text()) | update | {"pad_token_id": tokenizer.pad_token_id}))
 
 
 def word_of(token: int) -> str:

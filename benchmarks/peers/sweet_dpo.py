@@ -4,12 +4,11 @@ python sweet_dpo.py job.json result.json
 """
 
 import json
-import resource
 import sys
-import time
 from pathlib import Path
 
 import torch
+from turns import Turns, peak_bytes
 
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
@@ -41,16 +40,13 @@ def main(job_path: str, result_path: str) -> None:
     examples = encode_pairs(pairs, chat, DataSettings())
     dtype = getattr(torch, job["dtype"])
     reference = score_texts(load_frozen(job["model"], dtype, engine.device), examples.texts)
-    ends: list[tuple[float, float]] = []
+    turns = Turns(job["steps"])
 
     step = engine.step
 
     def timed(rate: float) -> torch.Tensor:
         norm = step(rate)
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        ends.append((time.perf_counter(), used.ru_utime + used.ru_stime))
+        turns.step()
         return norm
 
     engine.step = timed
@@ -61,14 +57,13 @@ def main(job_path: str, result_path: str) -> None:
     together = settings.max_pairs_per_prompt
     groups, costs = prompt_groups(examples, split[0], together)
     order = epoch_order(groups, costs, job["batch"], settings.seed, epoch=0).tolist()
+    Path(job["order"]).write_text(json.dumps(order))
     log = Log(engine.accelerator, [], job["folder"])
     train(model, objective, examples, split, engine, log, Checkpoints(Path(job["folder"]), settings, engine), together)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {
-        "ends": ends,
+        "turns": turns.seconds,
         "losses": [line["loss"] for line in log.history],
-        "peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak,
-        "order": order,
+        "peak_bytes": peak_bytes(),
     }
     Path(result_path).write_text(json.dumps(result))
 

@@ -4,9 +4,7 @@ python trl_dpo.py job.json result.json
 """
 
 import json
-import resource
 import sys
-import time
 
 
 def main(job_path: str, result_path: str) -> None:
@@ -16,18 +14,16 @@ def main(job_path: str, result_path: str) -> None:
     from torch.utils.data import SequentialSampler
     from transformers import AutoTokenizer, TrainerCallback
     from trl import DPOConfig, DPOTrainer
+    from turns import Turns, peak_bytes
 
     torch.set_num_threads(job["threads"])
     tokenizer = AutoTokenizer.from_pretrained(job["model"])
     rows = [{name: row[name] for name in ("prompt", "chosen", "rejected")} for row in job["pairs"]]
-    ends: list[tuple[float, float]] = []
+    turns = Turns(job["steps"])
 
     class Clock(TrainerCallback):
         def on_step_end(self, args, state, control, **kwargs):
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            used = resource.getrusage(resource.RUSAGE_SELF)
-            ends.append((time.perf_counter(), used.ru_utime + used.ru_stime))
+            turns.step()
 
     class InOrder(DPOTrainer):
         def _get_train_sampler(self, train_dataset=None):
@@ -59,11 +55,10 @@ def main(job_path: str, result_path: str) -> None:
     )
     trainer.train()
     first = trainer.train_dataset[0]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {
-        "ends": ends,
+        "turns": turns.seconds,
         "losses": [line["loss"] for line in trainer.state.log_history if "loss" in line],
-        "peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak,
+        "peak_bytes": peak_bytes(),
         "tokens": [len(first["prompt_ids"]), len(first["chosen_ids"]), len(first["rejected_ids"])],
     }
     json.dump(result, open(result_path, "w"))
