@@ -1,0 +1,158 @@
+"""Success and cost of the policies of run.sh, and the differences that were declared.
+
+python -m lab.costs.tables collect --runs runs/costs    # into results/cells.json, which keeps what it had before
+python -m lab.costs.tables draw                         # results/table.md of that file
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+import fire
+import numpy as np
+
+from lab.agents.crossed import crossed
+from lab.outcomes import LAB, shown
+from lab.overview.overview import summary
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
+
+RESULTS = LAB / "costs/results"
+ORDER = [(agent, draw) for draw in (201, 202, 1) for agent in (0, 1, 2)]
+PRICES = (0, 1, 9)
+NAMES = {
+    "zero_shot": "zero-shot",
+    "rft": "rejection fine-tuning, 200 dialogues",
+    "rft_more": "rejection fine-tuning, 1,600 dialogues",
+    "dpo": "multi-turn DPO, 200 dialogues",
+    "dpo_more": "multi-turn DPO, 1,600 dialogues",
+    "sweet-gap": "SWEET-RL, pairs by a gap",
+    "pmi-gap": "PMI, pairs by a gap",
+    "own": "the same, then its own successes",
+}
+SAMPLED = {"few": ("few",), "candidates": ("few", "candidates"), "many": ("many",), "own": ("few", "candidates", "own")}
+SAMPLES = dict(zip(NAMES, ("", "few", "many", "few", "many", "candidates", "candidates", "own"), strict=True))
+BASELINES = {"rft_more": "rft", "dpo_more": "dpo"}  # with 1,600 dialogues and with 200
+Cell = dict[str, dict[str, float]]  # policy: success in %, sampled tokens of the agent, tokens of the human
+Cells = Mapping[tuple[int, int], Cell]  # by agent and draw
+
+
+def tokens_of(path: Path, count: Callable[[str], int]) -> tuple[int, int]:
+    """Tokens that the agent sampled in a file of dialogues or candidates, and those that the human said in it."""
+    if path.name == "candidates.jsonl":
+        rows = read_records(str(path), TurnCandidates)
+        return sum(count(text) + 1 for row in rows for text in row.additional_outputs), 0
+    said = {"assistant": 0, "user": 0}
+    for dialogue in read_records(str(path), Trajectory):
+        for message in dialogue.dialogue_history[1:]:  # the first message is the task
+            said[message["role"]] += count(message["content"]) + 1
+    return said["assistant"], said["user"]
+
+
+def collect(runs: str) -> None:
+    """Put the cells of a folder of runs into the study's file."""
+    file = RESULTS / "cells.json"
+    found = json.loads(file.read_text()) if file.exists() else {}
+    encode = ChatFormat.from_pretrained("mini_hard").tokenizer.encode
+
+    @cache
+    def count(text: str) -> int:
+        return len(encode(text, add_special_tokens=False))
+
+    for folder in sorted(Path(runs).glob("agent*-draw*")):
+        files = {name: folder / f"{name}.jsonl" for name in ("few", "many", "candidates", "own")}
+        sampled = {name: tokens_of(file, count) for name, file in files.items() if file.exists()}
+        own = found.setdefault(folder.name, {})
+        for policy in NAMES:
+            for graded in folder.glob(f"{policy}*.test.graded.jsonl"):
+                if re.fullmatch(rf"{policy}(-\d+)?\.test\.graded\.jsonl", graded.name) is None:
+                    continue  # another policy whose name begins with this one's
+                rewards = [one.reward == 1.0 for one in read_records(str(graded), Trajectory)]
+                parts = [sampled[name] for name in SAMPLED.get(SAMPLES[policy], ())]
+                agent, human = (sum(part[at] for part in parts) for at in (0, 1))
+                own[policy] = {"success": 100 * float(np.mean(rewards)), "agent": agent, "human": human}
+    file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def cells() -> dict[tuple[int, int], Cell]:
+    """The complete cells of the study's file, in the declared order."""
+    found = json.loads((RESULTS / "cells.json").read_text())
+    named = {cell: found.get(f"agent{cell[0]}-draw{cell[1]}", {}) for cell in ORDER}
+    return {cell: own for cell, own in named.items() if own.keys() >= NAMES.keys()}
+
+
+def cost(policy: Mapping[str, float], price: float) -> float:
+    """Tokens of the agent, and price times those of the human."""
+    return policy["agent"] + price * policy["human"]
+
+
+def at_equal_cost(cell: Cell, more: str, price: float) -> float:
+    """Success in % of a baseline at the cost of pmi-gap: on the line between its sizes, in the logarithm of cost."""
+    ends = [cell[BASELINES[more]], cell[more]]
+    costs = [np.log(cost(end, price)) for end in ends]
+    return float(np.interp(np.log(cost(cell["pmi-gap"], price)), costs, [end["success"] for end in ends]))
+
+
+def interval(gaps: Mapping[tuple[int, int], float]) -> dict[str, float]:
+    """Mean and 95 % interval: of the crossed design with nine cells, else t over the cells."""
+    return crossed(gaps) if len(gaps) == len(ORDER) else summary(list(gaps.values()))
+
+
+def better_baseline(found: Cells, price: float) -> str:
+    """The baseline with the higher mean at the cost of pmi-gap."""
+    return max(BASELINES, key=lambda more: np.mean([at_equal_cost(cell, more, price) for cell in found.values()]))
+
+
+def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
+    """The declared differences in points, by cell."""
+    rows = []
+    for price in (1, 0, 9):
+        more = better_baseline(found, price)
+        gaps = {key: cell["pmi-gap"]["success"] - at_equal_cost(cell, more, price) for key, cell in found.items()}
+        rows.append((f"PMI - {NAMES[more].split(',')[0]} at equal cost, price {price}", gaps))
+    for name, one, other in (
+        ("PMI - SWEET-RL, both by a gap", "pmi-gap", "sweet-gap"),
+        ("own successes afterwards - PMI", "own", "pmi-gap"),
+        ("PMI - multi-turn DPO, 200 dialogues", "pmi-gap", "dpo"),
+        ("PMI - multi-turn DPO, 1,600 dialogues", "pmi-gap", "dpo_more"),
+        ("PMI - rejection fine-tuning, 1,600 dialogues", "pmi-gap", "rft_more"),
+        ("own successes afterwards - rejection fine-tuning, 1,600 dialogues", "own", "rft_more"),
+    ):  # fmt: skip
+        rows.append((name, {key: cell[one]["success"] - cell[other]["success"] for key, cell in found.items()}))
+    return rows
+
+
+def markdown(found: Cells) -> str:
+    """Success by cell, costs in thousands of tokens, and the differences."""
+    heads = [f"agent {agent}, draw {draw}" for agent, draw in found]
+    costs = [f"cost at {price}" for price in PRICES]
+    lines = [f"| success %, cost in 1,000 tokens | {' | '.join([*heads, 'mean', *costs])} |"]
+    lines.append("| --- |" + " ---: |" * (len(heads) + 1 + len(costs)))
+    for policy, name in NAMES.items():
+        own = [cell[policy] for cell in found.values()]
+        row = [f"{one['success']:.1f}" for one in own] + [f"{_mean(one['success'] for one in own):.1f}"]
+        row += [f"{_mean(cost(one, price) for one in own) / 1000:,.0f}" for price in PRICES]
+        lines.append(f"| {name} | " + " | ".join(row) + " |")
+    lines += ["", "| difference | points | cells above 0 |", "| --- | ---: | ---: |"]
+    for name, gaps in differences(found):
+        above = sum(gap > 0 for gap in gaps.values())
+        lines.append(f"| {name} | {shown(interval(gaps))} | {above} of {len(gaps)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
+
+
+def draw() -> None:
+    """Write the table."""
+    (RESULTS / "table.md").write_text(markdown(cells()))
+    print(markdown(cells()))
+
+
+if __name__ == "__main__":
+    fire.Fire({"collect": collect, "draw": draw})
