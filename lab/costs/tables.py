@@ -22,7 +22,7 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 
 RESULTS = LAB / "costs/results"
-ORDER = [(agent, draw) for draw in (201, 202, 1) for agent in (0, 1, 2)]
+ORDER = [(agent, draw) for draw in (201, 202, 1) for agent in (0, 1)] + [(2, draw) for draw in (201, 202, 1)]
 PRICES = (0, 1, 9)
 NAMES = {
     "zero_shot": "zero-shot",
