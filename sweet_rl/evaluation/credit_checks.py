@@ -270,7 +270,7 @@ def report(
         rows.append([name, *_cells(labelled), *_cells(answers)])
     for name, one, other in _compared(list(scores)):
         gaps = [_difference(mine, its) for mine, its in zip(found[one], found[other], strict=True)]
-        rows.append([name, *_cells(gaps[0], -1.0), *_cells(gaps[1], -1.0)])
+        rows.append([name, *_cells(gaps[0], -1.0, "+"), *_cells(gaps[1], -1.0, "+")])
     return Table(rows, 4)
 
 
@@ -290,11 +290,11 @@ def _task(record: TurnCandidates) -> str:
     return record.id if record.task is None else record.task.id
 
 
-def _cells(values: Shares, lowest: float = 0.0) -> list[str]:
+def _cells(values: Shares, lowest: float = 0.0, sign: str = "") -> list[str]:
     if not values:
         return ["", ""]
     estimate = bootstrap_interval(values, lowest=lowest)
-    return [f"{100 * estimate.mean:.1f}", interval_text(estimate.low, estimate.high)]
+    return [f"{100 * estimate.mean:{sign}.1f}", interval_text(estimate.low, estimate.high, sign)]
 
 
 def said_of(records: Sequence[TurnCandidates], labels: Mapping[tuple[str, int, int], Label], path: Path) -> str:

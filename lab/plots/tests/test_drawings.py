@@ -105,6 +105,9 @@ def test_a_runs_cost_is_the_mean_over_its_seeds(tmp_path):
     runs = [{"name": "x", "success": {"mean": 0.5, "low": 0.4, "high": 0.6}}]
     (point,) = budget_points({"measure": "success", "runs": runs, "files": files})
     assert point["cpu_seconds"] == 150 and point["mean"] == 0.5
+    (tmp_path / "b.graded.jsonl.manifest.json").unlink()
+    with pytest.raises(UserError, match="b.graded.jsonl has no manifest"):
+        budget_points({"measure": "success", "runs": runs, "files": files})
 
 
 def test_the_command_draws_results_and_names_who_writes_them(tmp_path):

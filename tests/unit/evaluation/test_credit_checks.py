@@ -118,7 +118,7 @@ def test_what_the_solution_and_a_critic_add_is_measured_on_the_same_pairs():
     rows = {row[0]: row[1:] for row in report(RECORDS, scores, labels).cells[1:]}
     assert [rows[name][0] for name in scores] == ["100.0", "25.0", "50.0"]
     # Task t: both right, one of them with other c, none by the critic; task u: right, wrong, right.
-    assert rows["own c - other c"][0] == "75.0"
+    assert rows["own c - other c"][0] == "+75.0"
     assert rows["critic seed - PMI"][0] == "-50.0"
     assert rows["critic seed - PMI"][2] == "-100.0"  # the right answer a is above b and c by PMI only
 
