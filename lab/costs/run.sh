@@ -12,7 +12,7 @@
 set -euo pipefail
 
 MAKER="${MAKER:-0}" DRAW="${DRAW:-201}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST="${NUM_TEST:-400}" PART="${PART:-test}" SEED=0
-POLICIES="${POLICIES:-zero_shot rft dpo pmi-gap sweet-gap rft_more dpo_more own-8}"
+POLICIES="${POLICIES:-zero_shot rft dpo pmi-gap sweet-gap rft_more dpo_more own-16}"
 ROOT="$(realpath -m "${OUT:-runs/costs}")"
 OUT="$ROOT/agent$MAKER-draw$DRAW" AGENT=mini_hard CONFIGS=configs/mini_hard
 cd "$(dirname "$0")/../.."
