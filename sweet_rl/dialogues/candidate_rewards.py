@@ -14,6 +14,7 @@ from typing import Any
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.protocols import Grade, Grader
 from sweet_rl.models.base import Completion, Message
+from sweet_rl.models.texts.chat import spoken_candidates
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
@@ -80,7 +81,7 @@ def rewarded(
     Raises:
         UserError: A record has no task, or its dialogue is not possible by the rules of the domain.
     """
-    answers = [[answer_of(domain, record, text) for text in record.additional_outputs] for record in records]
+    answers = [[answer_of(domain, record, text) for text in spoken_candidates(record)] for record in records]
     jobs: dict[tuple[str, str], tuple[Task, str]] = {}
     for record, own in zip(records, answers, strict=True):
         task = _task(record, "the candidates")
@@ -99,7 +100,7 @@ def rewarded(
 
 
 def answer_of(domain: Domain, record: TurnCandidates, text: str) -> str | None:
-    """The answer of the dialogue if `text` is the agent's next message; None if that does not end it.
+    """The answer of the dialogue if `text` is what the agent says next; None if that does not end it.
 
     The messages before it are played again, because a domain's answer may be made of the whole dialogue.
     """

@@ -20,8 +20,7 @@ from sweet_rl.method.candidate_texts import REPLIES, check_candidates, encoded_c
 from sweet_rl.method.critics import CriticType
 from sweet_rl.method.sweet_critic import Score, TokenCritic, TokenCriticSettings, TokenLogps, load_models, scored
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.thinking import without_thinking
+from sweet_rl.models.texts.chat import ChatFormat, spoken_candidates
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part, TurnCandidates
 
@@ -53,7 +52,7 @@ class BeliefGainCritic(TokenCritic):
                 f"candidates {record.id!r}: no 'dialogue', so it cannot be continued. Sample the candidates again with "
                 "sample_best_of_n.py."
             )
-        spoken = [without_thinking(text) for text in record.additional_outputs]
+        spoken = spoken_candidates(record)
         questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
         replies = await asyncio.gather(*(self._reply(record, index, spoken[index]) for index in questions))
         start = self._prompt(record, [])

@@ -16,7 +16,7 @@ from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.prompts import fill, load_prompt
 from sweet_rl.models.settings import ModelSettings
-from sweet_rl.models.thinking import without_thinking
+from sweet_rl.models.texts.chat import spoken_candidates
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
@@ -142,11 +142,12 @@ class JudgeCritic:
     async def _verdict(self, record: TurnCandidates, first: str, second: str) -> int | None:
         """The place, 1 or 2, of the better message; None if the reply does not name it."""
         solution = fill(SOLUTION, ground_truth=reference_solution(record)) if self._hint else ""
+        spoken = dict(zip(record.additional_outputs, spoken_candidates(record), strict=True))
         text = fill(
             self._template,
             dialogue=conversation(record),
-            first=without_thinking(first),
-            second=without_thinking(second),
+            first=spoken[first],
+            second=spoken[second],
             ground_truth=solution,
         )
         sampling = Sampling(temperature=0.0, max_tokens=VERDICT_TOKENS, seed=seed_for(self._seed, record.id))

@@ -34,7 +34,7 @@ from sweet_rl.models.context import context_length
 from sweet_rl.models.thinking import CLOSE, OPEN, opens_thinking, without_thinking
 from sweet_rl.models.weights import load_config, model_path
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
-from sweet_rl.runs.records import Part
+from sweet_rl.runs.records import Part, TurnCandidates
 
 logger = logging.getLogger(__name__)
 # Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
@@ -563,6 +563,14 @@ def check_characters(text: str, where: str) -> None:
 def parts_text(parts: Sequence[Part]) -> str:
     """The text of all parts together."""
     return "".join(part["text"] for part in parts)
+
+
+def spoken_candidates(record: TurnCandidates) -> list[str]:
+    """What others see of each candidate: without its reasoning, and empty if a limit cut that (`without_thinking`)."""
+    prompt = record.input if isinstance(record.input, str) else parts_text(record.input)
+    reasons = record.additional_finish_reasons or ["stop"] * len(record.additional_outputs)
+    pairs = zip(record.additional_outputs, reasons, strict=True)
+    return [without_thinking(text, prompt, reason == "stop") for text, reason in pairs]
 
 
 def _dated(template: str, name: str) -> str:

@@ -66,6 +66,13 @@ def test_a_dialogue_that_the_domain_does_not_allow_is_refused(before):
         answer_of(load_domain("code"), candidates(before), RIGHT)
 
 
+def test_an_answer_in_reasoning_that_was_cut_is_none(tmp_path):
+    texts = [f"Later {RIGHT}", f"Hm.</think>{RIGHT}"]
+    rows = [row(input="...<think>\n", additional_outputs=texts, additional_finish_reasons=["length", "stop"])]
+    _, (found,) = graded(tmp_path, rows)
+    assert found.answer_rewards == [None, 1.0]
+
+
 def test_answers_get_their_reward_and_questions_none(tmp_path, capsys):
     rows = [row(own="kept"), row(id="t-1", additional_outputs=["Why?", "How?"]), row(id="t-2")]
     summary, records = graded(tmp_path, rows)
