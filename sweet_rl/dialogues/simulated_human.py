@@ -15,6 +15,7 @@ from sweet_rl.dialogues.leaks import gives_away
 from sweet_rl.dialogues.protocols import HumanReply, sum_or_none
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Sampling
 from sweet_rl.models.prompts import fill
+from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.records import Task
 
@@ -24,7 +25,7 @@ REMINDER = (
     "\n\nAn earlier draft of your message repeated parts of the hidden code and was thrown away. "
     "Describe the behaviour in words only."
 )
-_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|\n")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|[。！？][\"'”’)\]」』）]*|\n")
 _RETRY_TEMPERATURE = 0.7  # because a greedy model would repeat the reply that was rejected
 
 
@@ -90,10 +91,13 @@ class ModelHuman:
             attempt = leaks + empty
             temperature = max(self.temperature, _RETRY_TEMPERATURE) if attempt else self.temperature
             sampling = Sampling(temperature=temperature, max_tokens=self.max_tokens, seed=seed + attempt)
-            (completion,) = await self.model.complete([{"role": "user", "content": content(leaks > 0)}], sampling)
+            messages: list[Message] = [{"role": "user", "content": content(leaks > 0)}]
+            (completion,) = await self.model.complete(messages, sampling)
             calls.append(completion)
             finished = completion.finish_reason != "length"
-            text = cut_at_sentence(without_thinking(completion.text), self.max_chars, finished)
+            prompt = None if self.model.chat is None else parts_text(self.model.chat.prompt(messages))
+            spoken = without_thinking(completion.text, prompt, finished)
+            text = cut_at_sentence(spoken, self.max_chars, finished)
             if not text:
                 empty += 1
                 if empty == 2:
@@ -146,9 +150,10 @@ def transcript(dialogue: Sequence[Message], agent: str, shown: Callable[[str], s
 
 
 def cut_at_sentence(text: str, limit: int, finished: bool = True) -> str:
-    """Cut a text at the last end of a sentence within `limit` characters, or between words if there is none.
+    """Cut a text at the last end of a sentence within `limit` characters, or at a space in the second half of these.
 
-    A `finished` text within the limit stays whole; a text that a token limit cut loses its incomplete last sentence.
+    With neither it is cut at the limit, as texts in languages without spaces are. A `finished` text within the limit
+    stays whole; a text that a token limit cut loses its incomplete last sentence.
     """
     text = text.strip()
     if finished and len(text) <= limit:
@@ -158,5 +163,5 @@ def cut_at_sentence(text: str, limit: int, finished: bool = True) -> str:
         return text[: ends[-1]].strip()
     if len(text) <= limit:
         return text
-    head = text[:limit]
-    return (head.rpartition(" ")[0] or head).strip()
+    space = text.rfind(" ", limit // 2, limit + 1)
+    return text[: limit if space < 0 else space].strip()

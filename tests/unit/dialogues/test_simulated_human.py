@@ -9,7 +9,9 @@ from sweet_rl.dialogues import LLMHuman
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence, transcript
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.models.prompts import load_prompt
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Task
+from tests.support.chat_families import small_tokenizer
 
 TASK = Task("Write a fee function: def fee(days)", "def fee(days):\n    return days * 3 + min(days, 10)\n")
 DIALOGUE = [
@@ -25,7 +27,7 @@ class Model:
 
     replies: list[str]
     reason: str
-    chat: None = None
+    chat: ChatFormat | None = None
     calls: list = field(default_factory=list)
 
     async def complete(self, messages, sampling):
@@ -96,6 +98,23 @@ def test_cutting():
     assert cut_at_sentence("no end of a sentence here", 10) == "no end of"
     assert cut_at_sentence("x" * 50, 10) == "x" * 10
     assert cut_at_sentence("unfinished", 400, finished=False) == "unfinished"
+
+    assert cut_at_sentence("Python 函数应该返回三。" * 3, 20) == "Python 函数应该返回三。"
+    assert cut_at_sentence("Python 函数应该返回三加上五的和", 14) == "Python 函数应该返回三"
+
+
+@pytest.mark.parametrize("reason", ["length", "stop"])
+def test_reasoning_that_the_prompt_has_opened_is_not_the_humans_reply(reason):
+    chat = ChatFormat(small_tokenizer("qwen3_thinking"))
+    model = Model(["It adds three a day. </think>Three.", "The code adds three a day."], reason, chat)
+    human = LLMHuman(model, load_prompt("code_user.txt", PROMPT_VALUES))
+    assert asyncio.run(human.reply(TASK, DIALOGUE, 5)).text == "Three."
+    model.calls, model.replies = [], model.replies[1:]
+    if reason == "stop":  # it did not reason
+        assert asyncio.run(human.reply(TASK, DIALOGUE, 5)).text == "The code adds three a day."
+    else:
+        with pytest.raises(ModelError, match="empty reply twice"):
+            asyncio.run(human.reply(TASK, DIALOGUE, 5))
 
 
 def test_a_sentence_that_ends_exactly_at_the_limit_is_kept():
