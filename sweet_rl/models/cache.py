@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
+from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part
 from sweet_rl.runs.records.checks import accepts
@@ -209,7 +210,8 @@ class CachedModel:
         if found is None or len(found) != sampling.n:
             async with self.cache.counted(sampling.n) if self._paid else contextlib.nullcontext():
                 found = await ask()
-                await self.cache.put(key, found)
+                if any(without_thinking(one.text).strip() for one in found):  # else a retry would find silence again
+                    await self.cache.put(key, found)
         return found
 
 

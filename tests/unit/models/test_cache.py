@@ -152,3 +152,20 @@ def test_a_model_without_calls_has_the_stored_replies_only(tmp_path):
         reply(without, seed=3)
     assert error.value.kind == "not stored" and model.model.calls == 1
     assert model.cache.without_calls(model.model) is model.model  # nothing is stored of a model without a cache
+
+
+def test_silence_is_not_stored_so_that_a_model_that_was_mended_is_asked_again(tmp_path):
+    class Silent(Counting):
+        async def complete(self, messages, sampling):
+            self.calls += 1
+            return [Completion(text, None, None, "length") for text in self.texts[: sampling.n]]
+
+    model = Silent()
+    for model.texts in (["", " "], ["<think>Hm", ""]):
+        for number in (1, 2):
+            model.calls = 0
+            for _ in range(2):
+                reply(cached(tmp_path, model), n=number)
+            assert model.calls == 2
+    model.calls, model.texts = 0, ["", "Yes."]
+    assert [reply(cached(tmp_path, model), n=2)[1].text for _ in range(2)] == ["Yes."] * 2 and model.calls == 1
