@@ -14,6 +14,7 @@ from sweet_rl.method.privileged_information import BEFORE
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.texts.markup import family_of, messages_in
 from sweet_rl.models.texts.parts import TextMarkup, text_markup
+from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import NothingMade, UserError, extras_named
 from sweet_rl.runs.paths import check_paths
@@ -62,7 +63,8 @@ def export_file(
         UserError: The tool has no rows for such records, or the messages of a text are not known.
     """
     kind, counts = kind_of(input_path), Counter[str]()
-    rows_of = _rows_of(kind, to, input_path, counts, tokenizer, task_type)
+    domain = None if task_type is None else Benchmark(task_type, scripted_human=None)
+    rows_of = _rows_of(kind, to, input_path, counts, tokenizer, domain)
     records = enumerate(record for _, record in scan_records(input_path, cast(Any, kind), step.limit))
     rows = [row for number, record in records for row in rows_of(record, number)]  # all, before anything is written
     if to in ("parquet", "verl"):
@@ -76,7 +78,9 @@ def export_file(
         return {"rows": len(run.done), **counts}
 
     settings = to_settings(step, to=to, tokenizer=tokenizer, task_type=task_type)
-    output = open_run(output_path, settings, [input_path], step.overwrite)
+    source = None if domain is None else domain.domain.source
+    inputs = [input_path, source, tokenizer and model_input(tokenizer)]
+    output = open_run(output_path, settings, inputs, step.overwrite)
     return Counter(run_step(output, write, lambda summary: _show(output_path, summary)))
 
 
@@ -122,7 +126,7 @@ def _show(path: str, summary: dict[str, Any]) -> None:
 
 
 def _rows_of(
-    kind: type, to: To, path: str, counts: Counter[str], tokenizer: str | None, task_type: str | None
+    kind: type, to: To, path: str, counts: Counter[str], tokenizer: str | None, domain: Benchmark | None
 ) -> Callable[[Any, int], Iterator[Row]]:
     """The function from a record and its number to its rows. Raises UserError if this kind of record has none."""
     if kind is Trajectory:
@@ -133,7 +137,7 @@ def _rows_of(
     if kind is TurnCandidates and to in ("trl", "parquet"):
         return lambda record, _: _candidate_rows(record, to)
     if kind is Task and to in ("trl", "parquet", "verl"):
-        opening = _description if task_type is None else Benchmark(task_type, scripted_human=None).opening
+        opening = _description if domain is None else domain.opening
         return lambda task, number: _task_rows(task, to, number, opening(task))
     remedy = {
         Task: "Play dialogues about them with simulate_interactions.py, and export those.",

@@ -1,4 +1,4 @@
-"""Rows of other trainers as records: TRL's conversational preference, SFT and KTO rows, and ShareGPT."""
+"""Rows of other trainers as records: TRL's conversational preference, SFT and KTO rows, ShareGPT, and verl."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def import_rows(input_path: str, output_path: str, step: StepSettings, tokenizer
     Raises:
         UserError: A row that is of none of these kinds, named by its place; or pairs without a tokenizer.
     """
-    rows = list(_read(input_path))
+    rows = [(where, _with_facts(row)) for where, row in _read(input_path)]
     pairs = bool(rows) and "chosen" in rows[0][1]
     for where, row in rows:
         if ("chosen" in row) != pairs:
@@ -122,6 +122,12 @@ def _read(path: str) -> Iterator[tuple[str, Row]]:
         if not isinstance(row, dict):
             raise RecordError(f"{path}, row {number}: found {shown(row)}, expected an object with named fields.")
         yield f"{path}, row {number}", row
+
+
+def _with_facts(row: Row) -> Row:
+    """A row of verl with what its `extra_info` says of the task; any other row as it is."""
+    facts = row.get("extra_info")
+    return facts | row if isinstance(facts, dict) else row
 
 
 def _pair(row: Row, where: str, chat: ChatFormat) -> PreferencePair:
@@ -198,8 +204,8 @@ def _trajectory(row: Row, where: str) -> Trajectory:
         "problem_description": row.get("problem_description") or first,
         "ground_truth": row.get("ground_truth") or "",
         "test_cases": parse_row(tests, f"{where}, 'test_cases'") if isinstance(tests, str) else tests or {},
-        "id": row.get("task_id") or content_id(first),
     }
+    task["id"] = row.get("task_id") or content_id(list(task.values()))
     reward = _reward(row)
     known = {"task": task, "dialogue_history": messages, "reward": 1.0 if reward is None else reward}
     known["id"] = row.get("id") or task["id"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyarrow import parquet
@@ -188,7 +189,7 @@ def test_a_credit_of_another_number_of_turns_is_refused(tmp_path):
 def test_pairs_come_back_as_they_were(tmp_path, mini, to):
     pairs = [turn_pair(mini), replace(turn_pair(mini), id="other", task_id="t2")]
     exported(tmp_path, pairs, to)
-    path = (tmp_path / f"out.{to}").rename(tmp_path / ("rows.parquet" if to == "parquet" else "rows.jsonl"))
+    path = (tmp_path / f"out.{to}").rename(tmp_path / ("rows.parquet" if to in TABLES else "rows.jsonl"))
     import_rows(str(path), str(tmp_path / "back.jsonl"), STEP, "mini")
     back = read_records(tmp_path / "back.jsonl", PreferencePair)
     assert [(one.id, one.task_id, one.chosen, one.rejected) for one in back] == [
@@ -196,11 +197,26 @@ def test_pairs_come_back_as_they_were(tmp_path, mini, to):
     ]
 
 
-@pytest.mark.parametrize("to", ["sft", "sharegpt", "parquet"])
+def test_rows_of_a_domain_that_was_changed_are_not_complete(tmp_path):
+    """The prompts of tasks are those of the domain's file."""
+    tasks, domain = [graded()[0].task], tmp_path / "own.py"
+    text = Path("docs/examples/interview.py").read_text()
+    domain.write_text(text)
+    source, output = write_rows(tmp_path / "in.jsonl", tasks), str(tmp_path / "out.jsonl")
+    export_file("trl", str(source), output, STEP, task_type=str(domain))
+    domain.write_text(text + "\n# another prompt\n")
+    with pytest.raises(UserError, match=r"own\.py"):
+        export_file("trl", str(source), output, STEP, task_type=str(domain))
+
+
+TABLES = "parquet", "verl"
+
+
+@pytest.mark.parametrize("to", ["sft", "sharegpt", *TABLES])
 def test_dialogues_come_back_with_their_messages_rewards_and_credit(tmp_path, to):
     given = [replace(one, turn_credit=[0.5] * one.turns) for one in graded()[:4]]
     exported(tmp_path, given, to)
-    path = (tmp_path / f"out.{to}").rename(tmp_path / ("rows.parquet" if to == "parquet" else "rows.jsonl"))
+    path = (tmp_path / f"out.{to}").rename(tmp_path / ("rows.parquet" if to in TABLES else "rows.jsonl"))
     import_rows(str(path), str(tmp_path / "back.jsonl"), STEP)
     for one, other in zip(given, read_records(tmp_path / "back.jsonl", Trajectory), strict=True):
         texts = [[message["content"] for message in record.dialogue_history] for record in (one, other)]
@@ -209,7 +225,9 @@ def test_dialogues_come_back_with_their_messages_rewards_and_credit(tmp_path, to
             other.reward,
             other.turn_credit,
         )
-        assert one.task.id == other.task.id and (to != "parquet" or one.task.content == other.task.content)
+        assert one.task.id == other.task.id and (
+            to not in ("parquet", "verl") or one.task.content == other.task.content
+        )
 
 
 def test_a_dialogue_in_sharegpt_is_trained_on_as_it_was_here(tmp_path, mini):

@@ -8,6 +8,7 @@ import pytest
 
 from sweet_rl.integrations.import_rows import holds_rows, import_rows
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Trajectory, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import read_rows, write_rows
 
@@ -94,6 +95,15 @@ def test_a_completion_behind_its_prompt_is_a_dialogue(label, tmp_path):
     record = imported(tmp_path, row, None)
     assert record["dialogue_history"] == [system("Be brief."), user("q"), said("a")]
     assert record["reward"] == (0.0 if label else 1.0)
+
+
+def test_dialogues_that_open_alike_have_one_task_only_if_their_solutions_are_one(tmp_path):
+    source, back = tmp_path / "rows.jsonl", tmp_path / "back.jsonl"
+    rows = [{"messages": [user("help"), said(text)], "ground_truth": truth} for text, truth in ("ax", "by", "cx")]
+    write_rows(source, rows)
+    import_rows(str(source), str(back), StepSettings())
+    ids = [dialogue.task.id for dialogue in read_records(back, Trajectory)]
+    assert ids[0] == ids[2] != ids[1]
 
 
 def test_a_json_file_may_hold_an_array_or_lines(tmp_path):
