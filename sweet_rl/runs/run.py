@@ -184,7 +184,7 @@ def open_run(
             return Run(path, manifest, lock, set(), made=made)
         made = []
         manifest.adopt(old, str(path))
-        done = _ids_on_disk(lock, path)
+        done = _ids_on_disk(lock, path, manifest.complete)
         if manifest.complete and len(done) != manifest.content.get("records", len(done)):
             raise UserError(
                 f"{path} has {len(done)} records, but its run was finished with {manifest.content['records']}. "
@@ -227,13 +227,13 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict]]:
             yield line, parse_row(line, f"{path}, line {number}")
 
 
-def _ids_on_disk(lock: int, path: Path) -> set[str]:
-    """The ids of an output, from which a line that was half written is cut off."""
+def _ids_on_disk(lock: int, path: Path, complete: bool) -> set[str]:
+    """The ids of an output; from one that is not complete a line that was half written is cut off."""
     done: set[str] = set()
     end = 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and not complete:
                 os.ftruncate(lock, end)
                 break
             key = parse_row(line, f"{path}, line {number}").get("id")

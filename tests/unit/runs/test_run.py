@@ -118,6 +118,22 @@ def test_a_finished_output_that_lost_records_is_not_taken_for_complete(tmp_path)
     assert out.read_text() == '{"id": "a"}\n'
 
 
+def test_a_finished_output_without_its_last_line_break_is_refused_and_stays_whole(tmp_path):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.write({"id": "b"})
+        run.finish({})
+    whole = out.read_text()
+    out.write_text(whole.removesuffix("\n"))
+    with pytest.raises(UserError, match="edited|changed"):
+        open_run(out, SETTINGS)
+    assert out.read_text() == whole.removesuffix("\n")
+    out.write_text(whole)
+    with open_run(out, SETTINGS) as run:
+        assert run.complete
+
+
 def test_an_output_can_be_checked_before_long_work(tmp_path):
     (tmp_path / "foreign.jsonl").write_text("mine\n")
     with pytest.raises(UserError, match="no manifest"):
