@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import human_label
 
 
+class UnknownCost(UserError):
+    """Something behind a result is not on this disk, so that it is not known how it was made, and at what cost."""
+
+
 def cost_of(graded_path: str | Path) -> dict[str, float]:
-    """{cpu_seconds, dialogues} of everything that the dialogues of a graded file were played with."""
-    before = dict.fromkeys(behind_dialogues(graded_path))
+    """{cpu_seconds, dialogues} of everything that the dialogues of a graded file were played with.
+
+    Raises:
+        UnknownCost: See `behind`.
+    """
+    before = behind_dialogues(graded_path)
     return {"cpu_seconds": sum(map(cpu_seconds_of, before)), "dialogues": float(sum(map(dialogues_in, before)))}
 
 
@@ -25,19 +34,29 @@ def cpu_seconds_of(path: str | Path) -> float:
 
 
 def behind_dialogues(graded_path: str | Path) -> list[str]:
-    """All outputs that the dialogues of a graded file were played with, without these dialogues themselves."""
+    """All outputs that the dialogues of a graded file were played with, each once, without these dialogues themselves.
+
+    Raises:
+        UnknownCost: See `behind`.
+    """
+    _check_known(graded_path)
     (played, *_) = inputs_of(graded_path) or [str(graded_path)]
     parts = inputs_of(played) if _is_gathered(played) else [played]
-    return [path for part in parts for source in inputs_of(part) for path in behind(source)]
+    return list(dict.fromkeys(path for part in parts for source in inputs_of(part) for path in behind(source)))
 
 
 def behind(path: str | Path) -> list[str]:
-    """The output itself and all outputs that it was made from, directly or not."""
+    """The output itself and all outputs that it was made from, directly or not.
+
+    Raises:
+        UnknownCost: One of them is neither on this disk nor has a manifest here.
+    """
     found: dict[str, None] = {}
     waiting = [_key(path)]
     while waiting:
         here = waiting.pop()
         if here not in found:
+            _check_known(here)
             found[here] = None
             waiting += map(_key, inputs_of(here))
     return list(found)
@@ -71,6 +90,14 @@ def _is_gathered(path: str | Path) -> bool:
     """Whether the inputs of an output are its shards."""
     manifest = read_manifest(path)
     return manifest is not None and "gathered" in manifest["settings"]
+
+
+def _check_known(path: str | Path) -> None:
+    if not Path(path).exists() and read_manifest(path) is None:
+        raise UnknownCost(
+            f"{path} is not here, so that what lies behind the results made with it, and their cost, is not known. "
+            "Give the command where the runs are, or bring the file back with its manifest."
+        )
 
 
 def _key(path: str | Path) -> str:

@@ -31,7 +31,7 @@ def results_page(folder: str | Path, command: str) -> str:
         command: Command line that makes a table, with {target} in the place of its name.
 
     Raises:
-        UserError: The folder has no results.
+        UserError: The folder has no results, or what they were made with is not on this disk.
     """
     folder = Path(folder)
     graded = {name: _graded_files(folder / f"{name}.json") for name in SECTIONS if (folder / f"{name}.json").is_file()}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sweet_rl.evaluation.budget import behind_dialogues, cpu_seconds_of, dialogues_in
+from sweet_rl.evaluation.budget import UnknownCost, behind_dialogues, cpu_seconds_of, dialogues_in
 from sweet_rl.evaluation.series import SERIES_NAME, series_of
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.viewer.report_charts import Chart, Html, Series, tag
@@ -73,12 +73,15 @@ def curves(table: Mapping) -> list[Series]:
 def cost_points(table: Mapping) -> list[dict]:
     """{name, cost, percent} of the runs whose cost is known; `cost` has the means over the seeds by name of the cost.
 
-    Playing and grading the test tasks is left out. The cost of a trained agent is not known if no training is found
-    behind it, because the manifests name inputs that are elsewhere now; without one that is known there are no points.
+    Playing and grading the test tasks is left out. The cost of a trained agent is not known if something behind it is
+    elsewhere now, or no training is; without one that is known there are no points.
     """
     points = []
     for run in table["runs"]:
-        seeds = [behind_dialogues(path) for path in table["files"][run["name"]]]
+        try:
+            seeds = [behind_dialogues(path) for path in table["files"][run["name"]]]
+        except UnknownCost:
+            continue
         sums = {
             "dialogues collected": sum(dialogues_in(path) for paths in seeds for path in paths),
             "optimiser steps": sum(steps_in(path) for paths in seeds for path in paths),

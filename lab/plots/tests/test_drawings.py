@@ -106,7 +106,7 @@ def test_a_runs_cost_is_the_mean_over_its_seeds(tmp_path):
     (point,) = budget_points({"measure": "success", "runs": runs, "files": files})
     assert point["cpu_seconds"] == 150 and point["mean"] == 0.5
     (tmp_path / "b.graded.jsonl.manifest.json").unlink()
-    with pytest.raises(UserError, match="b.graded.jsonl has no manifest"):
+    with pytest.raises(UserError, match="b.graded.jsonl is not here"):
         budget_points({"measure": "success", "runs": runs, "files": files})
 
 

@@ -26,6 +26,9 @@ def manifest(path, inputs, settings=None, folder=False):
 def files(tmp_path):
     """An agent trained with A and one trained with B, and the seed agent; each evaluated with both."""
     played = {"agent_model": "mini", "env_model": "x"}
+    (tmp_path / "test.jsonl").touch()
+    (tmp_path / "agent ").mkdir()
+    (tmp_path / "tasks.jsonl").touch()
     for name in "AB":
         manifest(tmp_path / f"{name}.jsonl", [tmp_path / "tasks.jsonl"], played | {"human": HUMANS[name]})
         manifest(tmp_path / f"{name}.graded.jsonl", [tmp_path / f"{name}.jsonl"])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sweet_rl.evaluation.budget import behind, cost_of
+from sweet_rl.evaluation.budget import UnknownCost, behind, behind_dialogues, cost_of
 
 
 @pytest.fixture
@@ -35,6 +35,8 @@ def world(tmp_path, monkeypatch):
             (tmp_path / name).mkdir()
         path = tmp_path / name / "manifest.json" if "." not in name else tmp_path / f"{name}.manifest.json"
         path.write_text(json.dumps(manifest))
+    for tasks in ("train.jsonl", "test.jsonl"):
+        (tmp_path / tasks).touch()
     return tmp_path
 
 
@@ -43,3 +45,27 @@ def test_the_cost_is_that_of_all_that_was_made_before_and_not_of_playing_the_tes
     assert cost_of("a.graded.jsonl") == {"cpu_seconds": 10 + 1 + 107, "dialogues": 40}
     assert cost_of("b.graded.jsonl") == {"cpu_seconds": 10 + 1 + 107 + 20 + 5 + 50, "dialogues": 40}
     assert {str(world / "train.jsonl"), str(world / "a")} <= set(behind("b"))
+
+
+def test_dialogues_played_in_shards_cost_what_whole_ones_do(world):
+    shards = [f"a.test.{number}.jsonl" for number in range(2)]
+    for name, inputs, settings in (
+        *((one, ["test.jsonl", "a"], {}) for one in shards),
+        ("a.test.jsonl", shards, {"gathered": 2}),
+    ):
+        manifest = {"status": "finished", "settings": settings, "inputs": dict.fromkeys(inputs, "0")}
+        (world / f"{name}.manifest.json").write_text(json.dumps(manifest))
+    assert cost_of("a.graded.jsonl") == {"cpu_seconds": 10 + 1 + 107, "dialogues": 40}
+    paths = behind_dialogues("a.graded.jsonl")
+    assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize(
+    "gone", ["trajectories.jsonl.manifest.json", "a/manifest.json", "a.graded.jsonl.manifest.json"]
+)
+def test_what_was_made_with_something_that_is_elsewhere_has_no_known_cost(world, gone):
+    (world / gone).unlink()
+    if gone.startswith("a/"):
+        (world / "a").rmdir()
+    with pytest.raises(UnknownCost, match=rf"{gone.partition('/')[0].removesuffix('.manifest.json')} is not here"):
+        cost_of("a.graded.jsonl")
