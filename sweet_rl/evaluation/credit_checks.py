@@ -97,7 +97,7 @@ def check_credit(
     for name, (critic, source) in _ways(settings, records, input_path, other_c).items():
         ranked = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}.jsonl"
         rank_file(critic, source, str(ranked), step)
-        scores[name] = {record.id: record.judge_scores or [] for record in read_records(ranked, TurnCandidates)}
+        scores[name] = scores_by_number(records, read_records(ranked, TurnCandidates))
     found, said = [report(records, scores, labels)], said_of(records, labels, folder / "labels.csv")
     if dialogues_path is not None:
         found.append(failures(read_records(dialogues_path, Trajectory)))
@@ -105,6 +105,14 @@ def check_credit(
     write_texts({folder / "checks.md": "\n\n".join([tables[0], said, *tables[1:]]) + "\n"}, overwrite=True)
     tables = [table.text() for table in found]
     print("\n\n".join([tables[0], said, *tables[1:]]))
+
+
+def scores_by_number(
+    records: Sequence[TurnCandidates], ranked: Sequence[TurnCandidates]
+) -> dict[str, dict[int, float]]:
+    """The scores of each record by the number of the candidate in `records`; ranking leaves empty candidates out."""
+    numbers = {record.id: record.with_tokens() for record in records}
+    return {one.id: dict(zip(numbers[one.id], one.judge_scores or (), strict=True)) for one in ranked}
 
 
 def _ways(
@@ -155,8 +163,8 @@ def draw_pairs(records: Sequence[TurnCandidates], number: int, seed: int) -> lis
     rng = random.Random(seed_for(seed, "labels"))
     drawn: list[Pair] = []
     for record in rng.sample(list(records), len(records)):
-        texts = record.additional_outputs
-        pairs = [(a, b) for a in range(len(texts)) for b in range(len(texts)) if texts[a].strip() != texts[b].strip()]
+        texts, numbers = record.additional_outputs, record.with_tokens()
+        pairs = [(a, b) for a in numbers for b in numbers if texts[a].strip() != texts[b].strip()]
         if not pairs or len(drawn) == number:
             continue
         a, b = rng.choice(pairs)
@@ -199,9 +207,10 @@ def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[tuple[str
     """The labels that a person has given: for (record, A, B) which one is better, or "=".
 
     Raises:
-        UserError: Another label, a missing column, or a pair of other candidates.
+        UserError: Another label, a missing column, a pair of other candidates, or one with an empty candidate.
     """
     counts = {record.id: len(record.additional_outputs) for record in records}
+    scored = {record.id: record.with_tokens() for record in records}
     found: dict[tuple[str, int, int], Label] = {}
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -227,13 +236,15 @@ def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[tuple[str
             continue
         if label not in ("A", "B", "="):
             raise UserError(f"{where}: better is {row['better']!r}; it must be A, B, = (equal worth) or empty.")
+        if not {int(first), int(second)} <= set(scored[key]):
+            raise UserError(f"{where}: a candidate of {row['pair']!r} is empty and has no score. Clear 'better' here.")
         found[key, int(first), int(second)] = label  # type: ignore[assignment]  # one of the three
     return found
 
 
 def report(
     records: Sequence[TurnCandidates],
-    scores: Mapping[str, Mapping[str, Sequence[float]]],
+    scores: Mapping[str, Mapping[str, Mapping[int, float]]],
     labels: Mapping[tuple[str, int, int], Label],
 ) -> Table:
     """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above.
@@ -241,11 +252,11 @@ def report(
     Then, on the same pairs, PMI minus itself with other tasks' solutions, and each critic minus PMI.
 
     Equal scores count half. Pairs that a person calls equal are left out. A share is the mean over tasks, and its
-    interval is over tasks.
+    interval is over tasks. Empty candidates have no score and are left out.
 
     Args:
         records: The candidates.
-        scores: Scores by way and record.
+        scores: Scores by way, record and number of the candidate.
         labels: What `read_labels` returns.
     """
     by_id = {record.id: record for record in records}
@@ -260,10 +271,11 @@ def report(
         answers: Shares = {}
         for record in records:
             rewards = record.answer_rewards or []
-            right = [number for number, reward in enumerate(rewards) if reward == 1.0]
-            others = [number for number in range(len(rewards)) if number not in right]
-            given = own[record.id]
+            numbers = [number for number in record.with_tokens() if rewards]
+            right = [number for number in numbers if rewards[number] == 1.0]
+            others = [number for number in numbers if number not in right]
             if right and others:
+                given = own[record.id]
                 shares = [win_share([given[one]], [given[other]]) for one in right for other in others]
                 answers.setdefault(_task(record), []).extend(shares)
         found[name] = labelled, answers

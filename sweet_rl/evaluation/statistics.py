@@ -22,6 +22,7 @@ from sweet_rl.runs.errors import UserError
 RESAMPLES = 10_000
 EXACT_UP_TO = 14  # differing tasks: 2**14 sign patterns are enumerated instead of sampled
 BATCH = 200_000  # resampled values in memory at a time
+ROUNDING = 1e-12  # a smaller difference of two means is of their floating-point numbers
 
 ValuesByTask = Mapping[str, Sequence[float] | float]
 
@@ -87,7 +88,7 @@ def bootstrap_interval(
         task = next(task for task, mean in by_task.items() if not np.isfinite(mean))
         raise UserError(f"task {task} has the value {by_task[task]}, which is no number: grade its dialogues again.")
     mean = float(means.mean())
-    if means.min() == means.max():
+    if np.ptp(means) <= ROUNDING:
         return with_width(float(means[0]), len(means), level, lowest)
     interval = bootstrap(
         (means,),
@@ -205,7 +206,7 @@ def interval_text(low: float, high: float, sign: str = "") -> str:
 def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:
     from scipy.stats import permutation_test
 
-    differences = differences[differences != 0]
+    differences = differences[np.abs(differences) > ROUNDING]
     if len(differences) < 2:  # both signs of a single difference are equally far from 0
         return 1.0
     patterns = 2 ** len(differences) if len(differences) <= EXACT_UP_TO else resamples

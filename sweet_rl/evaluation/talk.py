@@ -17,6 +17,8 @@ from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Task, Trajectory, content_id, read_records
+from sweet_rl.runs.redaction import redacted
+from sweet_rl.runs.user_file import text_of
 
 PERSON = {"name": "person", "hash": content_id("person")}
 
@@ -49,7 +51,8 @@ class Talk:
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
         """Show the agent's message with its credit and return what the person writes (a `Human`)."""
-        await self._show(dialogue)
+        fingerprint = None if self.agent.chat is None else self.agent.chat.fingerprint
+        await self._show(Trajectory(task, dialogue, tokenizer=fingerprint, protocol=self.domain.protocol))
         text = ""
         while not text:
             try:
@@ -59,7 +62,7 @@ class Talk:
         return HumanReply(text)
 
     async def hold(self) -> Trajectory:
-        """The dialogue to its end, with its reward and, by a critic, its `turn_credit`.
+        """The dialogue to its end, with its reward and, if the critic can score all turns, its `turn_credit`.
 
         Raises:
             UserError: The input ends, or the agent fails.
@@ -83,9 +86,7 @@ class Talk:
             await self.agent.close()
         if talked.failure is not None:
             raise UserError(f"{talked.failure['side']}: {talked.failure['message']}")
-        await self._show(talked.dialogue_history)
-        if self.scorer is not None:
-            talked = replace(talked, turn_credit=(await self.scorer.credit([talked]))[0])
+        talked = replace(talked, turn_credit=await self._show(talked) or None)
         with self.domain.grader(CodeGrading()) as grader:
             (graded,) = grade_trajectories([talked], grader)
         self._say(f"reward: {'none, ' if graded.reward is None else graded.reward} {_why(graded)}".rstrip())
@@ -94,13 +95,18 @@ class Talk:
     def _say(self, text: str) -> None:
         self.say(printable(text))
 
-    async def _show(self, dialogue: list[Message]) -> None:
-        credit = ""
+    async def _show(self, talked: Trajectory) -> list[float]:
+        """Show the agent's last message with its credit; return the credit of all turns, empty if there is none."""
+        credit: list[float] = []
+        shown = ""
         if self.scorer is not None:
-            fingerprint = None if self.agent.chat is None else self.agent.chat.fingerprint
-            so_far = Trajectory(self.task, dialogue, tokenizer=fingerprint)
-            credit = f"   [credit {(await self.scorer.credit([so_far]))[0][-1]:+.3f}]"
-        self._say(f"agent> {dialogue[-1]['content']}{credit}")
+            try:
+                (credit,) = await self.scorer.credit([talked])
+                shown = f"   [credit {credit[-1]:+.3f}]" if credit else "   [no credit: a turn has no token]"
+            except Exception as error:  # whatever it is, the person's dialogue must not be lost
+                shown = f"   [no credit: {redacted(text_of(error)) or type(error).__name__}]"
+        self._say(f"agent> {talked.dialogue_history[-1]['content']}{shown}")
+        return credit
 
 
 def _why(graded: Trajectory) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sweet_rl.evaluation.statistics import RESAMPLES, Estimate, with_width
+from sweet_rl.evaluation.statistics import RESAMPLES, ROUNDING, Estimate, with_width
 from sweet_rl.runs.errors import UserError
 
 
@@ -47,7 +47,7 @@ def two_level_ratio(
     if not np.isfinite(parts).all() or not np.isfinite(wholes).all():
         raise UserError("a value of a seed and a task is no number: grade its dialogues again.")
     ratios = parts[known] / wholes[known]
-    if len(ratios) and ratios.min() == ratios.max():
+    if len(ratios) and np.ptp(ratios) <= ROUNDING:
         return replace(with_width(float(ratios[0]), int(known.any(0).sum()), level, lowest), tasks=tasks)
     draw = np.random.default_rng(seed)
     by_seed = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples)
@@ -79,8 +79,11 @@ def two_level_p(differences: np.ndarray) -> float:
     residual = differences - mean - by_seed[:, None] - by_task
     free = np.array([seeds - 1, tasks - 1, (seeds - 1) * (tasks - 1)])
     squares = np.array([tasks * (by_seed**2).sum(), seeds * (by_task**2).sum(), (residual**2).sum()]) / free
-    if mean == 0 or not squares.any():
-        return 1.0 if mean == 0 else 2.0 ** (1 - seeds)
+    squares[squares <= ROUNDING**2] = 0.0
+    if abs(mean) <= ROUNDING:
+        return 1.0
+    if not squares.any():
+        return 2.0 ** (1 - seeds)
     variances, degrees = list(squares[:2]), list(free[:2])  # of seeds alone and of tasks alone
     together = squares[0] + squares[1] - squares[2]
     if together > squares[:2].max():

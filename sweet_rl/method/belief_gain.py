@@ -71,7 +71,12 @@ class BeliefGainCritic(TokenCritic):
 
     async def _reply(self, record: TurnCandidates, index: int, text: str) -> str:
         """The human's reply to candidate `index`, which says `text`; empty if it is not known."""
-        return record.extra[REPLIES][index] if REPLIES in record.extra else ""
+        replies = record.extra.get(REPLIES)
+        if replies is None:
+            return ""
+        if not isinstance(replies, list) or len(replies) != len(record.additional_outputs):
+            raise UserError(f"{record.place('candidates')}: {REPLIES} must hold one reply for each candidate.")
+        return replies[index]
 
     def _prompt(self, record: TurnCandidates, more: list[Message]) -> list[int]:
         """Token ids of the record's dialogue, followed by the messages `more`."""

@@ -50,7 +50,7 @@ class BestCandidate:
             UserError: The critic cannot score the turn.
         """
         whole = self._turn(task, messages, prompt, completions, tokenizer)
-        places = [number for number in range(len(completions)) if whole.produced(number)]
+        places = whole.with_tokens()
         if not places:  # all were cut before their first token
             return 0
         chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()

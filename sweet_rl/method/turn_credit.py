@@ -82,21 +82,31 @@ class TurnScorer:
         Returns:
             For each dialogue a row per turn of the agent, for each record of candidates a row per candidate: {turn,
             advantage}; with a critic that offers credit by token also {tokens, critic, reference}: texts and
-            log-probs, lists of [L]. `turn` is the number of the turn or the candidate. `reference` is missing if it is
-            not known for the same tokens.
+            log-probs, lists of [L]. `turn` is the number of the turn or the candidate; those that were cut before their
+            first token have no row. `reference` is missing if it is not known for the same tokens.
         """
-        groups = [
-            taken_turns(record, self.critic.chat) if isinstance(record, Trajectory) else [record] for record in records
-        ]
-        turns = [turn for group in groups for turn in group]
+        groups = [_with_tokens(record, self.critic.chat) for record in records]
+        turns = [turn for group in groups for _, turn in group]
         async with self._calls:
             found = await self.critic.token_credit(turns)
             if found is None:
                 credit = iter([[_row(score) for score in own] for own in await self.critic.scores(turns)])
             else:
                 credit = iter([[_token_row(one) for one in own] for own in found])
-        by_record = ([row for _ in group for row in next(credit)] for group in groups)
-        return [[{"turn": number} | row for number, row in enumerate(rows)] for rows in by_record]
+        return [
+            [{"turn": turn} | row for numbers, _ in group for turn, row in zip(numbers, next(credit), strict=True)]
+            for group in groups
+        ]
+
+
+def _with_tokens(
+    record: Trajectory | TurnCandidates, chat: ChatFormat | None
+) -> list[tuple[list[int], TurnCandidates]]:
+    """The turns of a dialogue, or the candidates, that have a token: their numbers, and a record of these only."""
+    if isinstance(record, Trajectory):
+        return [([number], turn) for number, turn in enumerate(taken_turns(record, chat)) if turn.produced(0)]
+    numbers = record.with_tokens()
+    return [(numbers, record.without_empty())] if numbers else []
 
 
 def _row(score: float) -> dict:

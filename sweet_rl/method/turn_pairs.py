@@ -60,9 +60,9 @@ def turn_pairs(
     """Draw different pairs of candidates of one turn.
 
     Chosen candidates come from the top half of judge_result, rejected ones from the bottom half (`halves`). The middle
-    one of an odd number is in neither. Equal texts are never paired, and no pair of texts is drawn twice. The prompt is
-    o_t without the reference solution; only the candidate is trained. The draw depends on `seed` and the record's id
-    only. A turn whose scores are all equal gives no pair: its halves are an accident of the order (`is_unordered`).
+    one of an odd number is in neither. Equal texts and equal scores are never paired, and no pair of texts is drawn
+    twice. The prompt is o_t without the reference solution; only the candidate is trained. The draw depends on `seed`
+    and the record's id only.
 
     Args:
         record: Ranked candidates of the turn.
@@ -77,12 +77,13 @@ def turn_pairs(
     if record.judge_result is None:
         raise _not_ranked(record, "judge_result")
     eos_text = _eos_text(record) if eos_text is None else eos_text
-    top, bottom = ([], []) if is_unordered(record) else halves(record.judge_result)
-    outputs = record.additional_outputs
+    top, bottom = halves(record.judge_result)
+    outputs, scores = record.additional_outputs, record.judge_scores
     combinations: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for chosen in top:
         for rejected in bottom:
-            if outputs[chosen] != outputs[rejected]:
+            tied = scores is not None and scores[chosen] == scores[rejected]
+            if outputs[chosen] != outputs[rejected] and not tied:
                 combinations.setdefault((outputs[chosen], outputs[rejected]), []).append((chosen, rejected))
     shuffled = [pair for pairs in combinations.values() for pair in pairs]
     random.Random(seed_for(seed, record.id, "turn_pairs")).shuffle(shuffled)
@@ -132,9 +133,9 @@ def imitation_pairs(
 ) -> list[PreferencePair]:
     """Draw different candidates of one turn, ranked or not, each as chosen and as rejected: train_sft.py imitates them.
 
-    Arguments and errors as in `turn_pairs`.
+    Candidates without a token are left out. Arguments and errors as in `turn_pairs`.
     """
-    first = {text: i for i, text in reversed(list(enumerate(record.additional_outputs)))}
+    first = {record.additional_outputs[i]: i for i in reversed(record.with_tokens())}
     shuffled = sorted(first.values())
     random.Random(seed_for(seed, record.id, "imitation_pairs")).shuffle(shuffled)
     return make_pairs(

@@ -330,16 +330,27 @@ class TurnCandidates(_Record):
         reasons = self.additional_finish_reasons
         return all(known) if known else reasons is None or reasons[number] == "stop"
 
+    def with_tokens(self) -> list[int]:
+        """The numbers of the candidates that have a token."""
+        return [number for number in range(len(self.additional_outputs)) if self.produced(number)]
+
     def without_empty(self) -> Self:
-        """The record with the candidates that have a token; unranked if one has none."""
-        kept = [number for number in range(len(self.additional_outputs)) if self.produced(number)]
-        if len(kept) == len(self.additional_outputs):
+        """The record with the candidates that have a token; unranked if one has none.
+
+        Unknown fields `additional_...` with an entry for each candidate lose the same entries.
+        """
+        kept, count = self.with_tokens(), len(self.additional_outputs)
+        if len(kept) == count:
             return self
         record = replace(self)
         record.where = self.where
         for name in ("additional_outputs", *self._per_candidate):
             values = getattr(self, name)
             setattr(record, name, values and [values[number] for number in kept])
+        record.extra = dict(self.extra)
+        for name, values in self.extra.items():
+            if name.startswith("additional_") and isinstance(values, list) and len(values) == count:
+                record.extra[name] = [values[number] for number in kept]
         record.judge_scores = record.judge_result = None
         return record
 

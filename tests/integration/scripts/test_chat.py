@@ -10,7 +10,7 @@ import pytest
 
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.evaluation.talk import PERSON, Talk, chosen_task
-from sweet_rl.models.base import Completion, Sampling
+from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, read_records
 from tests.support.command_line import call
@@ -41,6 +41,47 @@ def test_without_tasks_only_a_mini_task_is_made_and_a_missing_one_is_named(tmp_p
     assert chosen_task(load_domain("code"), str(tasks), "0").problem_description == "d"
     with pytest.raises(UserError, match="no task '1'.*1, numbered from 0"):
         chosen_task(load_domain("code"), str(tasks), "1")
+
+
+class Speaks:
+    """An agent that asks once and then says nothing."""
+
+    chat = None
+
+    async def check(self): ...
+
+    async def close(self): ...
+
+    async def complete(self, messages, sampling):
+        if any(message["role"] == "assistant" for message in messages):
+            raise ModelError("context", "the dialogue is too long")
+        return [Completion("Which colour?", None, None, "stop", 0, 0)]
+
+
+class Scores:
+    """Credit of 0.5 for each turn, but none if one is empty, or an error."""
+
+    def __init__(self, error: Exception | None = None):
+        self.error = error
+
+    async def credit(self, trajectories):
+        if self.error is not None:
+            raise self.error
+        said = [one["content"] for one in trajectories[0].dialogue_history if one["role"] == "assistant"]
+        return [[0.5] * len(said) if all(said) else []]
+
+
+@pytest.mark.parametrize("error", [None, UserError("the critic is gone"), RuntimeError()])
+def test_a_dialogue_is_held_to_its_end_and_kept_if_a_turn_is_empty_or_the_critic_fails(error):
+    domain, said = load_domain("mini"), []
+    task, prompt = chosen_task(domain, None, "0"), domain.agent_template("x")
+    talk = Talk(domain, task, Speaks(), prompt, Sampling(), 9, Scores(error), lambda _: "Red.", said.append)
+    talked = asyncio.run(talk.hold())
+    assert [one["content"] for one in talked.dialogue_history][1:] == ["Which colour?", "Red.", ""]
+    assert talked.reward == 0.0 and talked.turn_credit is None
+    why = "a turn has no token" if error is None else str(error) or "RuntimeError"
+    first = "[credit +0.500]" if error is None else f"[no credit: {why}]"
+    assert said[1:3] == [f"agent> Which colour?   {first}", f"agent>    [no credit: {why}]"]
 
 
 class Hostile:

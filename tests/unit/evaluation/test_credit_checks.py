@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from sweet_rl.evaluation import credit_checks
 from sweet_rl.evaluation.credit_checks import (
+    CheckSettings,
+    check_credit,
     draw_pairs,
     failures,
     read_labels,
@@ -15,8 +20,11 @@ from sweet_rl.evaluation.credit_checks import (
     with_other_solutions,
     write_pairs,
 )
+from sweet_rl.method.ranking import ranked
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Task, Trajectory, TurnCandidates
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.step import StepSettings
+from tests.support.command_line import write_rows
 
 
 def turn(task: str, texts: list[str], rewards: list[float | None] | None = None, number: int = 0) -> TurnCandidates:
@@ -27,7 +35,12 @@ def turn(task: str, texts: list[str], rewards: list[float | None] | None = None,
     )  # fmt: skip
 
 
+STOPS = ["stop"] * 3
 RECORDS = [turn("t", ["a", "b", "c"], [1.0, None, 0.0]), turn("u", ["d", "d ", "=e"]), turn("v", ["f", "f"])]
+
+
+def numbered(scores: dict[str, list[float]]) -> dict[str, dict[int, float]]:
+    return {name: dict(enumerate(own)) for name, own in scores.items()}
 
 
 def labelled(path, **better: str):
@@ -99,7 +112,7 @@ def test_ids_texts_and_files_of_any_kind_come_back_as_they_were_or_are_named(tmp
 
 
 def test_agreement_is_the_share_of_pairs_in_the_labels_order_and_of_right_answers_above_others():
-    scores = {"way": {"t-0": [2.0, 3.0, 2.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]}}
+    scores = {"way": numbered({"t-0": [2.0, 3.0, 2.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]})}
     labels = {("t-0", 0, 1): "A", ("t-0", 1, 2): "A", ("u-0", 0, 2): "B", ("u-0", 0, 1): "="}
     heading, row = report(RECORDS, scores, labels).cells
     assert heading[1:4:2] == ["as labelled %", "right answer above %"]
@@ -110,9 +123,9 @@ def test_agreement_is_the_share_of_pairs_in_the_labels_order_and_of_right_answer
 
 def test_what_the_solution_and_a_critic_add_is_measured_on_the_same_pairs():
     scores = {
-        "PMI, sum": {"t-0": [2.0, 1.0, 0.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]},
-        "PMI, sum, c of other tasks": {"t-0": [1.0, 2.0, 0.0], "u-0": [1.0, 0.0, 0.0], "v-0": [0.0, 0.0]},
-        "critic, reference seed": {"t-0": [0.0, 1.0, 2.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]},
+        "PMI, sum": numbered({"t-0": [2.0, 1.0, 0.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]}),
+        "PMI, sum, c of other tasks": numbered({"t-0": [1.0, 2.0, 0.0], "u-0": [1.0, 0.0, 0.0], "v-0": [0.0, 0.0]}),
+        "critic, reference seed": numbered({"t-0": [0.0, 1.0, 2.0], "u-0": [0.0, 0.0, 1.0], "v-0": [0.0, 0.0]}),
     }
     labels = {("t-0", 0, 1): "A", ("t-0", 0, 2): "A", ("u-0", 0, 2): "B"}
     rows = {row[0]: row[1:] for row in report(RECORDS, scores, labels).cells[1:]}
@@ -121,6 +134,31 @@ def test_what_the_solution_and_a_critic_add_is_measured_on_the_same_pairs():
     assert rows["own c - other c"][0] == "+75.0"
     assert rows["critic seed - PMI"][0] == "-50.0"
     assert rows["critic seed - PMI"][2] == "-100.0"  # the right answer a is above b and c by PMI only
+
+
+def test_candidates_that_were_cut_before_their_first_token_keep_the_numbers_of_the_others(tmp_path, monkeypatch):
+    cut = replace(
+        turn("t", ["", "a", "bbb", "cc"], [None, None, 1.0, 0.0]), additional_finish_reasons=["length", *STOPS]
+    )
+    silent = replace(turn("s", ["", ""], [None, None]), additional_finish_reasons=["length", "length"])
+    drawn = [pair for seed in range(30) for pair in draw_pairs([cut, silent], 9, seed)]
+    assert {number for pair in drawn for number in (pair.a, pair.b)} == {1, 2, 3}
+    source = write_rows(tmp_path / "candidates.jsonl", [cut.to_dict(), silent.to_dict()])
+
+    def rank_by_length(critic, read, written, step):
+        (record,) = (one.without_empty() for one in read_records(read, TurnCandidates) if one.with_tokens())
+        scores = [float(len(text)) for text in record.additional_outputs]
+        write_rows(Path(written), [ranked(record, scores, None).to_dict()])
+
+    monkeypatch.setattr(credit_checks, "rank_file", rank_by_length)
+    labels = tmp_path / "labels.csv"
+    labels.write_text("pair,better\nt-0:1:2,B\nt-0:3:1,A\nt-0:0:1,\n")
+    check_credit(CheckSettings("mini"), str(source), str(tmp_path), None, StepSettings())
+    row = (tmp_path / "checks.md").read_text().splitlines()[2].split("|")
+    assert [row[1].strip(), row[2].strip(), row[4].strip()] == ["PMI, sum", "100.0", "100.0"]
+    labels.write_text("pair,better\nt-0:0:1,B\n")
+    with pytest.raises(UserError, match="line 2: a candidate of 't-0:0:1' is empty"):
+        read_labels(labels, [cut, silent])
 
 
 def test_each_task_gets_the_solution_of_another_in_all_of_its_turns():

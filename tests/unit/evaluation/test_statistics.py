@@ -99,6 +99,17 @@ def test_equal_values_between_0_and_1_have_a_width_on_both_sides():
     assert with_width(0.5, 4) == half
 
 
+def test_values_that_are_equal_but_for_rounding_have_the_width_and_the_test_of_equal_ones():
+    near = bootstrap_interval({"a": [0.7] * 3, "b": [0.7], "c": [0.7] * 2})
+    equal = bootstrap_interval(dict.fromkeys("abc", 0.7))
+    assert np.mean([0.7] * 3) != 0.7 and (near.low, near.high) == pytest.approx((equal.low, equal.high))
+    # differences 1, 1 and one of 5e-17, which is none: of 4 patterns of signs two are as far from 0
+    a, b = {"a": 1.0, "b": 1.0, "c": [0.1, 0.2, 0.3]}, {"a": 0.0, "b": 0.0, "c": [0.3, 0.2, 0.1]}
+    assert np.mean(a["c"]) != np.mean(b["c"]) and paired_difference(a, b).p == 0.5
+    b = {"a": [0.3, 0.2, 0.1], "b": [0.3, 0.2, 0.1], "c": [0.3, 0.2, 0.1]}
+    assert paired_difference(dict.fromkeys("abc", [0.1, 0.2, 0.3]), b).p == 1.0
+
+
 def test_equal_differences_have_a_width_within_minus_1_and_1():
     ones, nones = ({str(i): float(value) for i in range(10)} for value in (1, 0))
     none, every = paired_difference(ones, ones), paired_difference(ones, nones)

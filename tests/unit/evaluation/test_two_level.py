@@ -115,6 +115,28 @@ def test_equal_differences_are_as_sure_as_the_number_of_seeds_with_one_sign():
     assert two_level_p(np.full((3, 40), 0.5)) == 2 / 2**3  # of eight patterns of signs two are as far from 0
 
 
+@pytest.mark.parametrize("tasks", [2, 3, 4, 5, 40])
+def test_differences_that_are_equal_but_for_rounding_are_equal(tasks):
+    """The mean of equal floating-point numbers may be another number, so that squares of 1e-33 are left."""
+    for value in (2 / 3, 0.7, 1 - 1 / 3):
+        equal = np.full((2, tasks), value)
+        assert two_level_p(equal) == two_level_p(-equal) == 0.5
+        near = equal.copy()
+        near[0] = np.mean([value] * 3)
+        found, expected = (two_level_interval(values, lowest=-1.0) for values in (near, equal))
+        assert two_level_p(near) == 0.5 and (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert two_level_p(np.full((3, tasks), np.mean([0.1, 0.2, 0.3]) - np.mean([0.3, 0.2, 0.1]))) == 1.0
+
+
+def test_rounding_of_the_means_of_seeds_and_tasks_that_differ_only_together_is_no_variance():
+    # mean 0.7 of every seed and task, residuals +-0.1 with MS 4 * 0.01 / 1: t = 0.7 / sqrt(0.04 / 4), 1 degree
+    together = np.array([[0.8, 0.6], [0.6, 0.8]])
+    assert two_level_p(together) == pytest.approx(2 * stats.t.sf(7.0, 1))
+    # three seeds and tasks: MS = 6 * 0.01 / 4, variance 0.015 / 9
+    together = 0.7 + np.array([[0.1, -0.1, 0.0], [0.0, 0.1, -0.1], [-0.1, 0.0, 0.1]])
+    assert two_level_p(together) == pytest.approx(2 * stats.t.sf(0.7 / np.sqrt(0.015 / 9), 4))
+
+
 def test_one_in_twenty_tests_without_a_difference_is_below_five_percent():
     draw = np.random.default_rng(0)
     for effects in ({}, {"between_seeds": 0.0}, {"between_tasks": 0.0}, {"between_seeds": 0.3}):

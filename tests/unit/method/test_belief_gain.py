@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sweet_rl.dialogues import ANSWER_MARKER
+from sweet_rl.method.belief_gain import BeliefGainCritic
 from sweet_rl.method.critic_types import ChosenCritic
 from sweet_rl.method.turn_credit import TurnScorer, taken_turns
 from sweet_rl.models.texts.chat import ChatFormat
@@ -59,6 +60,20 @@ def test_a_turn_that_got_no_reply_and_a_candidate_hear_an_empty_one():
     known = TurnCandidates(**vars(unanswered) | {"extra": {"additional_replies": ["", "It is 7 for each."]}})
     (alone,), (heard,) = (asyncio.run(critic.scores([record])) for record in (unanswered, known))
     assert alone[0] == alone[1] == pytest.approx(heard[0], abs=1e-6) and heard[1] != pytest.approx(heard[0], abs=1e-3)
+
+
+def test_replies_stay_with_their_candidates_if_an_empty_one_is_left_out_and_are_one_for_each():
+    extra = {"additional_replies": ["", "to a", "to b"], "additional_note": ["kept"], "seen": [1, 2, 3]}
+    reasons = ["length", "stop", "stop"]
+    record = TurnCandidates("o", "", ["", "a", "b"], id="row-7", additional_finish_reasons=reasons, extra=extra)
+    left = record.without_empty()
+    assert left.extra == {"additional_replies": ["to a", "to b"], "additional_note": ["kept"], "seen": [1, 2, 3]}
+    assert record.extra["additional_replies"] == ["", "to a", "to b"]
+    critic = BeliefGainCritic(CHAT, lambda texts: [])
+    assert [asyncio.run(critic._reply(left, number, "")) for number in (0, 1)] == ["to a", "to b"]
+    left.extra = extra
+    with pytest.raises(UserError, match="'row-7': additional_replies must hold one reply for each"):
+        asyncio.run(critic._reply(left, 0, ""))
 
 
 def test_a_record_without_its_messages_is_named():

@@ -196,6 +196,29 @@ def test_a_dialogue_with_a_turn_that_was_cut_before_its_first_token_is_kept_with
     assert ["turn_credit" in row for row in read_rows(output)] == [False, True]
 
 
+class Lengths:
+    """A critic whose score is the length of a candidate; it refuses an empty one."""
+
+    chat = CHAT
+
+    def scores(self, records):
+        assert all(all(record.additional_outputs) and record.additional_outputs for record in records)
+        return [[float(len(text)) for text in record.additional_outputs] for record in records]
+
+
+def test_turns_and_candidates_without_a_token_have_no_row_and_the_others_keep_their_numbers():
+    said = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "abc"}]
+    cut = {"role": "assistant", "content": "", "output": "", "finish_reason": "length"}
+    history = [*said, said[0], cut, *said]
+    dialogue = Trajectory(graded()[0].task, history, id="t")
+    reasons = ["length", "stop", "length", "stop"]
+    turn = TurnCandidates("o", "", ["", "ab", "", "d"], additional_finish_reasons=reasons)
+    silent = TurnCandidates("o", "", ["", ""], additional_finish_reasons=reasons[::2])
+    found = rows_of(Lengths(), [dialogue, silent, turn])
+    assert found[0] == [{"turn": 0, "advantage": 3.0}, {"turn": 2, "advantage": 3.0}] and found[1] == []
+    assert found[2] == [{"turn": 1, "advantage": 2.0}, {"turn": 3, "advantage": 1.0}]
+
+
 def test_a_turn_that_cannot_be_tokenised_is_named_with_file_and_line(tmp_path, perturbed_mini):
     rows = [copy.deepcopy(one.to_dict()) for one in graded() if one.ending != "failed"][:2]
     turn = next(message for message in rows[1]["dialogue_history"] if message["role"] == "assistant")

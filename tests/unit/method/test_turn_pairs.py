@@ -111,6 +111,10 @@ def test_pairs_to_imitate_are_different_candidates_over_themselves():
     assert sorted(said(pair.chosen) for pair in pairs) == ["a", "b", "c"]
     assert len(imitation_pairs(record, 2, 0, "<eos>")) == 2
     assert {said(imitation_pairs(record, 1, seed, "<eos>")[0].chosen) for seed in range(20)} == set("abc")
+    cut = candidates(["", "a", ""], None, additional_finish_reasons=["length", "stop", "stop"])
+    assert sorted(said(pair.chosen) for pair in imitation_pairs(cut, 4, 0, "<eos>")) == ["", "a"]
+    cut = candidates(["", "a"], None, additional_finish_reasons=["length", "stop"])
+    assert [said(pair.chosen) for pair in imitation_pairs(cut, 4, 0, "<eos>")] == ["a"], "nothing was said"
 
 
 def test_pairs_by_a_gap_differ_by_more_than_the_spread_of_their_turn_and_of_the_median_turn():
@@ -138,6 +142,33 @@ def test_the_typical_gap_of_a_file_is_that_of_its_median_turn(tmp_path):
     assert found == [("r4-0", "a", "b"), ("r6-0", "a", "b")]
     with pytest.raises(UserError, match="--get_sft"):
         PairSettings(rule="gap", get_sft=True)
+
+
+def test_candidates_of_equal_score_are_never_paired_and_a_turn_still_gives_its_pairs_of_unequal_score():
+    # one worse than seven equal ones: the three of these in the bottom half are not worse than the top half
+    scores = [-8.0, *[-3.0] * 7]
+    record = candidates(list("abcdefgh"), [1, 2, 3, 4, 5, 6, 7, 0], judge_scores=scores)
+    found = {said(p.chosen) + said(p.rejected) for p in turn_pairs(record, 16, 0, "<eos>")}
+    assert found == {"ba", "ca", "da", "ea"}
+    for seed in range(20):
+        assert len(turn_pairs(record, 4, seed, "<eos>")) == 4
+
+
+def test_scores_of_which_only_equal_texts_share_one_leave_the_draw_as_it_is_without_scores():
+    texts, order = ["a", "b", "c", "d", "b", "e", "f", "g"], [7, 5, 1, 4, 0, 6, 3, 2]
+    scores = [0.4, 0.5, 0.1, 0.2, 0.5, 0.8, 0.3, 0.9]
+    across = (
+        ["a", "b", "c", "d", "b", "b", "f", "g"],
+        [0.6, 0.5, 0.1, 0.2, 0.5, 0.5, 0.3, 0.9],
+        [7, 0, 1, 4, 5, 6, 3, 2],
+    )
+    for outputs, own, ranks in ((texts, scores, order), across):
+        for seed in range(20):
+            plain = turn_pairs(candidates(outputs, ranks), 4, seed, "<eos>")
+            assert turn_pairs(candidates(outputs, ranks, judge_scores=own), 4, seed, "<eos>") == plain
+    scored = candidates(texts, order, judge_scores=scores)
+    drawn = [said(p.chosen) + said(p.rejected) for p in turn_pairs(scored, 4, 0, "<eos>")]
+    assert drawn == ["ga", "ba", "ed", "gc"], "the draw of earlier versions"
 
 
 def test_a_turn_whose_scores_are_all_equal_gives_no_pair_and_is_counted(tmp_path):
