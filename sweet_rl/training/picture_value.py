@@ -19,6 +19,7 @@ from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.models.picture import open_picture
+from sweet_rl.models.texts.parts import rendered
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
@@ -82,7 +83,7 @@ def encode_picture_pairs(
         for trajectory in pair:
             if trajectory.id not in encoded:
                 where = trajectory.place("trajectory", path)
-                parts = _parts(trajectory, form)
+                parts = rendered(trajectory, form.chat)
                 silent = not any(form.chat.encode(parts, None, where)[1])
                 encoded[trajectory.id] = None if silent else form.encode(parts, None, sizes[picture], where, around)
         both = [text for trajectory in pair if (text := encoded[trajectory.id]) is not None]
@@ -109,12 +110,6 @@ def encode_picture_pairs(
         )
     _, found, pictures = zip(*texts.values(), strict=True)
     return PictureExamples(list(found), np.asarray(kept, dtype=np.int64), tasks, dropped, list(pictures))
-
-
-def _parts(trajectory: Trajectory, form: VisionFormat) -> list:
-    history = trajectory.dialogue_history
-    last = max(i for i, message in enumerate(history) if message["role"] == "assistant")
-    return form.chat.dialogue(trajectory.seen(last + 1), trajectory.tokenizer)
 
 
 def picture_objective(examples: PictureExamples, how: ValueSettings, form: VisionFormat) -> Objective:

@@ -78,6 +78,14 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
     assert examples.counts == {NO_PICTURE: 1, EQUAL: 1, DROPPED: 3} and len(examples) == 2
 
 
+def test_dialogues_of_another_family_are_laid_out_without_its_markers(tiny_vision, tmp_path):
+    rows = [graded("one", 0.9, "good<|eot_id|>", 0), graded("one", 0.5, "bad", 1)]
+    folder = folder_with(tmp_path, one="red")
+    examples = encode_picture_pairs(rows, tiny_vision, folder, 0.1, None, "file", (BEFORE, AFTER))
+    texts = [tiny_vision.chat.tokenizer.decode(text.ids[text.targets]) for text in examples.texts]
+    assert texts == ["good<|im_end|>", "bad<|im_end|>"]
+
+
 def test_pairs_in_which_the_agent_says_nothing_are_dropped_and_counted(tiny_vision, tmp_path):
     rows = [graded("one", 0.9, "good", 0), graded("one", 0.5, "bad", 1), graded("one", 0.0, "", 2)]
     rows[2].dialogue_history[1]["finish_reason"] = "length"  # cut before its first token
