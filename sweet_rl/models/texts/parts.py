@@ -64,9 +64,10 @@ def rendered(trajectory: Trajectory, chat: ChatFormat) -> list[Part]:
     def own(message: Message) -> Message:
         if message["role"] != "assistant" or message.get("finish_reason") not in (None, "stop"):
             return message
-        said = message["content"] if message.get("output") is None else message["output"]
+        output = message.get("output")
+        said = message["content"] if output is None else output
         end = foreign_end(said, chat)
-        return message | {"output": said.removesuffix(end)} if end else message
+        return {**message, "output": said.removesuffix(end)} if end else message
 
     return chat.dialogue([*map(own, trajectory.seen(_last_turn(trajectory) + 1))], trajectory.tokenizer)
 
