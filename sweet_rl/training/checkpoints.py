@@ -29,7 +29,9 @@ COMPLETE = "complete.json"
 
 # torch.save and safetensors raise errors of their own, without an errno.
 _FULL_TEXTS = ("No space left on device", "iostream error", "unexpected pos", "PytorchStreamWriter failed")
-BEGIN_AGAIN = "Remove the checkpoint, and the same command begins again, at an older one if there is one."
+BEGIN_AGAIN = (
+    "Remove the checkpoint and any newer one beside it: the same command begins again, at an older one if there is one."
+)
 
 
 class Checkpoints:
@@ -175,9 +177,17 @@ def step_of(checkpoint: Path) -> int:
 def check_files(checkpoint: Path) -> None:
     """Raise UserError naming a file of the checkpoint that is missing, or not as it was when it was complete.
 
-    Without its optimiser's state, for example, a training would go on with a new one. Checkpoints of earlier versions
-    have sizes and no checksums.
+    Without its optimiser's state, for example, a training would go on with a new one. Checkpoints of earlier
+    versions have sizes and no checksums. The best checkpoint so far is checked too: the training ends with its weights.
     """
+    _check_own_files(checkpoint)
+    with damage_named(checkpoint):
+        best = json.loads((checkpoint / STATE).read_text()).get("best")
+        if best is not None and best["step"] != step_of(checkpoint):
+            _check_own_files(checkpoint.with_name(f"checkpoint-{best['step']}"))
+
+
+def _check_own_files(checkpoint: Path) -> None:
     with damage_named(checkpoint):
         content = json.loads((checkpoint / COMPLETE).read_text())
         sizes, digests = dict(content.get("files", {})), dict(content.get("sha256", {}))

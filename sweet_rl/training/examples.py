@@ -16,7 +16,7 @@ from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.text_store import TextStore
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
-from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
+from sweet_rl.models.texts.parts import TextMarkup, foreign_end, given_markup, trajectory_parts
 from sweet_rl.models.texts.released_texts import Markup, last_reply_parts, parts_from_text
 from sweet_rl.models.thinking import CLOSE
 from sweet_rl.runs.errors import UserError
@@ -128,7 +128,7 @@ class Encoder:
 
     def __init__(self, chat: ChatFormat, data: DataSettings | None = None):
         self.chat, self.data = chat, data or DataSettings()
-        self._announced = self._bare = False
+        self._announced = self._warned = False
 
     def parts(self, text: str | list[Part], where: str) -> list[Part]:
         """The parts of a text. Raises UserError naming `where` for a string without a response template."""
@@ -140,27 +140,16 @@ class Encoder:
                 "--response_template, the markup that opens the agent's turns."
             )
         try:
-            own = Markup(self.data.response_template, self.chat.eos_text, self.chat.bos_text)
-            return _with_reply(parts_from_text(text, own))
+            return _with_reply(parts_from_text(text, given_markup(self.data.response_template, self.chat)))
         except UserError as error:
             raise UserError(f"{where}: {error}") from error
 
     def pair_parts(self, pair: PreferencePair, places: list[str]) -> list[list[Part]]:
         """The parts of both texts. Of strings without a response template, what follows their beginning is trained.
 
-        Warns once of prompts without chat markup. Raises UserError naming a place if it is not known what the agent
-        wrote.
+        Raises UserError naming a place if it is not known what the agent wrote.
         """
         texts = [pair.chosen, pair.rejected]
-        if not (self._bare or self.data.response_template) and self._lacks_markup(pair.chosen):
-            self._bare = True
-            log.warning(
-                "%s: the prompt has no %r, which opens a reply in the chat template of %s: its text is trained as it "
-                "is. If it is bare, sweet-rl import lays out messages by the template.",
-                places[0],
-                self.chat.reply_header,
-                self.chat.name,
-            )
         strings = [text for text in texts if isinstance(text, str)]
         if self.data.response_template or len(strings) < 2:
             return [self.parts(text, place) for text, place in zip(texts, places, strict=True)]
@@ -175,20 +164,37 @@ class Encoder:
         own = Markup(self.chat.reply_header, self.chat.eos_text, self.chat.bos_text)
         return [_with_reply(parts) for parts in last_reply_parts(strings, own, places[0])]
 
-    def _lacks_markup(self, text: str | list[Part]) -> bool:
-        """Whether nothing before the first trained part opens a reply."""
-        if isinstance(text, str):
-            return False
-        prompt = parts_text([*takewhile(lambda part: not part["train"], text)])
-        return self.chat.reply_header not in prompt
+    def _warn_of_markup(self, parts: list[Part], where: str) -> None:
+        """Warn once of a text in which nothing before the first trained part opens a reply."""
+        prompt = parts_text([*takewhile(lambda part: not part["train"], parts)])
+        if self._warned or self.chat.reply_header in prompt:
+            return
+        self._warned = True
+        log.warning(
+            "%s: the prompt has no %r, which opens a reply in the chat template of %s: its text is trained as it is "
+            "(a marker by which another family ends a turn as %r). If it is bare, sweet-rl import lays out messages by "
+            "the template.",
+            where,
+            self.chat.reply_header,
+            self.chat.name,
+            self.chat.eos_text,
+        )
+
+    def _own_end(self, part: Part) -> Part:
+        """A turn of the agent that ends with the marker of another family, with the model's EOS in its place."""
+        own = (part["train"] or part.get("turn")) and not part.get("plain")
+        end = foreign_end(part["text"], self.chat) if own else ""
+        return {**part, "text": part["text"].removesuffix(end) + self.chat.eos_text} if end else part
 
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText | None:
         """The ids and the mask of trained tokens; None if the agent's turns have no token.
 
+        An end-of-turn marker of another family becomes the EOS of the model.
+
         Raises:
             UserError: No part is trained. It names `where`.
         """
-        ids, train = self.chat.encode(parts, tokenizer, where)
+        ids, train = self.chat.encode([*map(self._own_end, parts)], tokenizer, where)
         if not any(train) and any(part["train"] for part in parts):
             return None
         return EncodedText.build(ids, train, where)
@@ -202,7 +208,8 @@ class Encoder:
     ) -> list[EncodedText] | None:
         """The texts of one example, encoded and none longer than max_len; None if the example must be left out.
 
-        Texts that differ in their last turn only (turn pairs) lose the same turns.
+        Texts that differ in their last turn only (turn pairs) lose the same turns. Warns once of prompts without the
+        model's chat markup.
 
         Args:
             texts: parts of each text.
@@ -213,6 +220,7 @@ class Encoder:
         Raises:
             UserError: There is nothing to train on, or a text that max_len allows is longer than the model's context.
         """
+        self._warn_of_markup(texts[0], places[0])
         encoded = [self.encode(parts, tokenizer, place) for parts, place in zip(texts, places, strict=True)]
         most = self.data.max_len
         if most is not None and None not in encoded and max(map(len, filter(None, encoded))) > most:

@@ -19,10 +19,11 @@ from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.models.picture import open_picture
+from sweet_rl.models.texts.parts import rendered
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
-from sweet_rl.training.examples import DROPPED, EQUAL, NO_EOS, PreferenceExamples, ends_open, successful
+from sweet_rl.training.examples import DROPPED, EMPTY, EQUAL, NO_EOS, PreferenceExamples, ends_open, successful
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
 from sweet_rl.training.run import Training
@@ -60,11 +61,12 @@ def encode_picture_pairs(
     """Pairs of siblings whose rewards are at least `min_gap` apart, with the pictures in `folder`.
 
     The dialogues are laid out again in the model's own chat format. Pairs whose reference page has no picture, pairs
-    with a text of more than `max_len` tokens (those of the picture included), and pairs of equal texts are dropped
-    and counted. `around` are the texts before and after a picture. Raises UserError if no pair is left.
+    with a text in which the agent says nothing or of more than `max_len` tokens (those of the picture included), and
+    pairs of equal texts are dropped and counted. `around` are the texts before and after a picture. Raises UserError if
+    no pair is left.
     """
     texts: dict[tuple[str, bytes], tuple[int, EncodedText, Path]] = {}
-    encoded: dict[str, EncodedText] = {}
+    encoded: dict[str, EncodedText | None] = {}
     sizes: dict[Path, tuple[int, int]] = {}
     kept: list[list[int]] = []
     tasks: list[str | None] = []
@@ -81,9 +83,13 @@ def encode_picture_pairs(
         for trajectory in pair:
             if trajectory.id not in encoded:
                 where = trajectory.place("trajectory", path)
-                encoded[trajectory.id] = form.encode(_parts(trajectory, form), None, sizes[picture], where, around)
-        both = [encoded[trajectory.id] for trajectory in pair]
-        if max_len is not None and max(map(len, both)) > max_len:
+                parts = rendered(trajectory, form.chat)
+                silent = not any(form.chat.encode(parts, None, where)[1])
+                encoded[trajectory.id] = None if silent else form.encode(parts, None, sizes[picture], where, around)
+        both = [text for trajectory in pair if (text := encoded[trajectory.id]) is not None]
+        if len(both) < 2:
+            dropped[EMPTY] += 1
+        elif max_len is not None and max(map(len, both)) > max_len:
             dropped[DROPPED] += 1
         elif both[0].key == both[1].key:
             dropped[EQUAL] += 1
@@ -104,12 +110,6 @@ def encode_picture_pairs(
         )
     _, found, pictures = zip(*texts.values(), strict=True)
     return PictureExamples(list(found), np.asarray(kept, dtype=np.int64), tasks, dropped, list(pictures))
-
-
-def _parts(trajectory: Trajectory, form: VisionFormat) -> list:
-    history = trajectory.dialogue_history
-    last = max(i for i, message in enumerate(history) if message["role"] == "assistant")
-    return form.chat.dialogue(trajectory.seen(last + 1), trajectory.tokenizer)
 
 
 def picture_objective(examples: PictureExamples, how: ValueSettings, form: VisionFormat) -> Objective:

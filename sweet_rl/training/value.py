@@ -5,6 +5,7 @@ models/log_probs/value_head.py defines the values of turns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sweet_rl.models.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import check_loadable
 from sweet_rl.runs.cli import to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, Trajectory
 from sweet_rl.training.bradley_terry import value_preference_losses
 from sweet_rl.training.encoded_once import encoded_once
@@ -83,6 +85,17 @@ def value_preference_objective(examples: PreferenceExamples, how: ValueSettings,
     return Objective(collate, losses, turn_values)
 
 
+def check_both_classes(labels: Sequence[float], path: str) -> None:
+    """Raise UserError naming the dataset if no label differs from the others: every value would only learn that one."""
+    if len(set(labels)) == 1:
+        raise UserError(
+            f"{path}: all {len(labels)} dialogues have {'reward 1' if labels[0] else 'a reward below 1'}, and "
+            "--objective classification learns to tell success (reward 1) from the rest. Collect dialogues of both "
+            "kinds, or compare partial rewards: --objective preference on the pairs that evaluate_code.py or "
+            "evaluate_html.py writes with --ground_truth_preference_path and --min_gap 0.1."
+        )
+
+
 def train_value(
     pretrain: str,
     dataset: str,
@@ -111,7 +124,9 @@ def train_value(
 
         def encode() -> DialogueExamples:
             graded = successful(training.read(Trajectory), 0.0, dataset)
-            return encode_trajectories(graded, chat, data, dataset, hint)
+            found = encode_trajectories(graded, chat, data, dataset, hint)
+            check_both_classes(found.labels, dataset)
+            return found
 
         dialogues = encoded_once(encode, training.accelerator)
         counts = {"trajectories": len(dialogues), "successes": int(sum(dialogues.labels))}

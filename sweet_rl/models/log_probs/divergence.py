@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sweet_rl.models.log_probs.logps import run_rows, scored_positions
+from sweet_rl.models.log_probs.logps import by_rope, run_rows, scored_positions
 from sweet_rl.models.log_probs.projection import (
     chunk_size,
     has_plain_head,
@@ -29,6 +29,16 @@ def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[st
         model: Trained model.
         batch: Batch of `rows.lay_out`.
     """
+
+    each = ("columns", "targets")
+
+    def one_rope(part: dict[str, Any]) -> Tensor:
+        return by_rope(frozen, part, part["rows"], each, lambda equal: _logps_and_kl(frozen, model, equal))
+
+    return by_rope(model, batch, batch["rows"], each, one_rope)
+
+
+def _logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     targets = batch["targets"]
     plain = has_plain_head(model) and has_plain_head(frozen)
 

@@ -75,7 +75,7 @@ def by_rope(
         batch: Batch of `rows.lay_out`.
         rows: Row of each result: int64 [N].
         each: Entries of the batch with one item per result.
-        compute: Function from a batch, or a part of it, to its results [N].
+        compute: Function from a batch, or a part of it, to its results [N, ...].
     """
     config = unwrapped(model).config
     if batch["layout"] is not None or "model_inputs" in batch or not rope_group(config, 0):

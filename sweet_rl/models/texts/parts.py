@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.released_texts import Markup, parts_from_text, recognised
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Part, Trajectory
+from sweet_rl.runs.records import Message, Part, Trajectory
+
+_END = re.compile(r"(<\|eot_id\|>|<\|im_end\|>|<end_of_turn>|<\|end\|>)\s*\Z")
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class TextMarkup:
         chat: Chat format that renders a trajectory, unless its text is written in the markup of `chat`.
         response_template: Markup that opens the agent's turns in released files. By default that of `chat`; without
             it Llama 3 and ChatML are recognised.
-        eos_text: Markup that ends a turn in released files. By default that of `chat`, or what is recognised.
+        eos_text: Markup that ends a turn in released files. The default is that of the family of the header.
         bos_text: Markup that begins a dialogue in released files. The default is as for `eos_text`.
     """
 
@@ -42,24 +45,38 @@ def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
     """
     if trajectory.parts:
         return trajectory.parts
-    last = _last_turn(trajectory)
     markup = text_markup(trajectory, texts)
     if markup is not None:
-        row: Mapping[str, Any] = trajectory.dialogue_history[last]
+        row: Mapping[str, Any] = trajectory.dialogue_history[_last_turn(trajectory)]
         return parts_from_text(row["input"] + row["output"], markup)
     if texts.chat is not None:
-        return texts.chat.dialogue(trajectory.seen(last + 1), trajectory.tokenizer)
+        return rendered(trajectory, texts.chat)
     raise UserError(
         f"The trajectory {trajectory.id} carries no parts, so the agent's own text is not known: give "
         "--tokenizer (the agent's model), or for released files --response_template and --eos_text."
     )
 
 
+def rendered(trajectory: Trajectory, chat: ChatFormat) -> list[Part]:
+    """A dialogue up to the agent's last turn, laid out by `chat`. Markers by which another family ends a turn are left
+    out."""
+
+    def own(message: Message) -> Message:
+        if message["role"] != "assistant" or message.get("finish_reason") not in (None, "stop"):
+            return message
+        output = message.get("output")
+        said = message["content"] if output is None else output
+        end = foreign_end(said, chat)
+        return {**message, "output": said.removesuffix(end)} if end else message
+
+    return chat.dialogue([*map(own, trajectory.seen(_last_turn(trajectory) + 1))], trajectory.tokenizer)
+
+
 def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
     """The markup of a released dialogue, given or recognised; None if it is not known, or the dialogue has no text.
 
     Raises:
-        UserError: a response template without the text that ends a turn.
+        UserError: As `given_markup`.
     """
     row: Mapping[str, Any] = trajectory.dialogue_history[_last_turn(trajectory)]
     if trajectory.parts or not isinstance(row.get("input"), str) or row.get("output") is None:
@@ -69,13 +86,39 @@ def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
         own = Markup(chat.reply_header, chat.eos_text, chat.bos_text) if chat else None
         found = None if row.get("finish_reason") else recognised(row["input"], own)  # ours say how a turn ended
         return found and Markup(found.header, eos or found.eos, found.bos if bos is None else bos)
-    default = Markup("", chat.eos_text, chat.bos_text) if chat else recognised(header) or Markup("", "")
-    if not (eos or default.eos):
+    return given_markup(header, chat, eos, bos)
+
+
+def given_markup(header: str, chat: ChatFormat | None, eos: str | None = None, bos: str | None = None) -> Markup:
+    """The markup of texts by the header of the agent's turns; what else is not given is that of the header's family.
+
+    A header of an unknown family is taken for one of the model's.
+
+    Raises:
+        UserError: The text that ends a turn is not known, or is not given and ends no turn of the model.
+    """
+    own = Markup(chat.reply_header, chat.eos_text, chat.bos_text) if chat else None
+    family = (own and recognised(header, own)) or recognised(header) or own or Markup("", "")
+    if not (eos or family.eos):
         raise UserError(
             "With --response_template the text that ends a turn must be known: give --eos_text, "
             "or --tokenizer with a model that has it."
         )
-    return Markup(header, eos or default.eos, default.bos if bos is None else bos)
+    if chat and not eos and foreign_end(family.eos, chat):
+        raise UserError(
+            f"--response_template {header!r} is not of the family of {chat.name}, whose turns end with "
+            f"{chat.eos_text!r}: {family.eos!r} would be trained as plain text. Dialogues need no --response_template: "
+            "they are laid out again by the model's chat template. Write pairs of strings anew from their dialogues "
+            "(evaluate_code.py --tokenizer), or train a model of that family."
+        )
+    return Markup(header, eos or family.eos, family.bos if bos is None else bos)
+
+
+def foreign_end(text: str, chat: ChatFormat) -> str:
+    """The marker at the end of a text with which another family than that of `chat` ends a turn; "" without one."""
+    found = _END.search(text)
+    own = {chat.tokenizer.decode([token], skip_special_tokens=False) for token in chat.eos_ids} if found else set()
+    return found[0] if found and found[1] not in own else ""
 
 
 def _last_turn(trajectory: Trajectory) -> int:

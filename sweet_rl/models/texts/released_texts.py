@@ -50,12 +50,18 @@ def parts_from_text(text: str, markup: Markup) -> list[Part]:
     user typed.
 
     Raises:
-        UserError: `markup.header` is not in the text.
+        UserError: `markup.header` is not in the text, or several times and `markup.eos` never.
     """
     if markup.header not in text:
         raise UserError(
             f"the text {text[:60]!r}... has no {markup.header!r}, so the turns of the agent are not known. "
             "Give --response_template the markup before the agent's replies, as this file writes it."
+        )
+    if text.count(markup.header) > 1 and markup.eos not in text:
+        raise UserError(
+            f"the text {text[:60]!r}... has {markup.header!r} several times and never {markup.eos!r}, so the ends of "
+            "the agent's turns are not known. Write the pairs from their dialogues by evaluate_code.py; its --eos_text "
+            "is what ends a turn in them."
         )
     parts: list[Part] = []
     if markup.bos and markup.bos in text.partition(markup.header)[0]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,10 +25,10 @@ from sweet_rl.training.checkpoints import (
 from sweet_rl.training.settings import TrainingSettings
 
 
-def write_checkpoint(folder, step: int, complete: bool = True):
+def write_checkpoint(folder, step: int, complete: bool = True, best: int | None = None):
     path = folder / f"checkpoint-{step}"
     path.mkdir()
-    (path / "state.json").write_text("{}")
+    (path / "state.json").write_text(json.dumps({"best": best and {"step": best}}))
     if complete:
         (path / COMPLETE).write_text(json.dumps({"processes": 2}))
     return path
@@ -81,6 +82,23 @@ def test_a_file_of_another_content_and_the_same_size_is_named(name, tmp_path):
     (path / name).write_bytes((path / name).read_bytes()[:-1] + b"\0")
     with pytest.raises(UserError, match=f"{path / name} is damaged: .*Remove the checkpoint"):
         check_files(path)
+
+
+@pytest.mark.parametrize("damage", ["content", "file", "folder"])
+def test_a_damaged_best_checkpoint_is_named_before_the_training_goes_on(damage, tmp_path):
+    for step in (3, 4):
+        path = write_checkpoint(tmp_path, step, complete=False, best=3)
+        mark_complete(tmp_path, step, best=3, processes=1)
+    check_files(path)
+    weights = tmp_path / "checkpoint-3" / "state.json"
+    if damage == "folder":
+        shutil.rmtree(weights.parent)
+    elif damage == "file":
+        weights.unlink()
+    else:
+        weights.write_bytes(b"\0" * weights.stat().st_size)
+    with pytest.raises(UserError, match="checkpoint-3.*Remove the checkpoint and any newer one beside it"):
+        check_files(last_checkpoint(tmp_path))
 
 
 def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int], list[int]]:

@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
 from sweet_rl.training.rejection_fine_tuning import imitation_objective
-from sweet_rl.training.settings import ValueSettings
-from sweet_rl.training.value import value_objective
+from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
+from sweet_rl.training.value import train_value, value_objective
+from tests.support.command_line import write_rows
 
 
 def text(*ids: int) -> EncodedText:
@@ -57,3 +59,14 @@ def test_imitation_counts_trained_tokens():
     batch = objective.collate([1, 2])
     assert batch["items"] == 4 and batch["targets"].tolist() == [5, 7, 2, 4]
     assert objective.losses(torch.tensor([-1.0, -2.0, -3.0, -4.0]), batch)[0].item() == 10
+
+
+@pytest.mark.parametrize(("rewards", "found"), [([0.9, 0.5, 0.0], "a reward below 1"), ([1.0, 1.0], "reward 1")])
+def test_a_classifier_is_not_trained_on_dialogues_of_one_class(rewards, found, tiny_chat_model, tmp_path):
+    task = {"id": "t", "problem_description": "q", "ground_truth": "g"}
+    history = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    rows = [{"task": task, "dialogue_history": history, "answer": "a", "reward": reward} for reward in rewards]
+    dataset, out = str(write_rows(tmp_path / "graded.jsonl", rows)), str(tmp_path / "out")
+    how = ValueSettings("classification"), TrainingSettings(), DataSettings()
+    with pytest.raises(UserError, match=f"graded.jsonl: all .* have {found},.*--objective preference"):
+        train_value(tiny_chat_model, dataset, out, *how)

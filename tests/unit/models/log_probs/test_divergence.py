@@ -11,9 +11,20 @@ from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from tests.support.tiny_models import moved, tiny_model
+from tests.unit.models.log_probs.test_logps import model_of_lengths, texts_of
 
 IDS = [[5, 6, 7, 8, 20, 9], [5, 6, 9, 3, 20, 4], [6, 3, 21, 4]]
 TRAINED = [[0, 0, 1, 0, 0, 1], [0, 0, 1, 1, 0, 1], [0, 1, 0, 1]]
+
+
+def plain_logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, text: EncodedText) -> torch.Tensor:
+    ids = torch.from_numpy(text.ids[None].astype(np.int64))
+    own, reference = (one(ids).logits[0].log_softmax(-1)[text.targets - 1] for one in (model, frozen))
+    expected = []
+    for row, target in enumerate(text.targets):
+        kl = sum(reference[row, v].exp() * (reference[row, v] - own[row, v]) for v in range(own.shape[1]))
+        expected.append(torch.stack([own[row, int(text.ids[target])], kl]))
+    return torch.stack(expected)
 
 
 @pytest.mark.parametrize(("family", "tokens_at_a_time"), [("llama", 1024), ("llama", 2), ("granite", 1024)])
@@ -27,17 +38,22 @@ def test_log_probs_kl_and_gradients_are_those_of_whole_distributions(family, tok
     found = logps_and_kl(frozen, model, lay_out(texts, share))
     (found[:, 0].sum() + 3 * found[:, 1].square().sum()).backward()
 
-    expected = []
-    for text in texts:
-        ids = torch.from_numpy(text.ids[None].astype(np.int64))
-        own, reference = (one(ids).logits[0].log_softmax(-1)[text.targets - 1] for one in (plain, tiny_model(family)))
-        for row, target in enumerate(text.targets):
-            kl = sum(reference[row, v].exp() * (reference[row, v] - own[row, v]) for v in range(own.shape[1]))
-            expected.append(torch.stack([own[row, int(text.ids[target])], kl]))
-    slow = torch.stack(expected)
+    slow = torch.cat([plain_logps_and_kl(tiny_model(family), plain, text) for text in texts])
     (slow[:, 0].sum() + 3 * slow[:, 1].square().sum()).backward()
     torch.testing.assert_close(found, slow, rtol=1e-5, atol=1e-7)
     assert found[:, 1].min() > 1e-3
     own = dict(model.named_parameters())
     for name, weight in plain.named_parameters():
         torch.testing.assert_close(own[name].grad, weight.grad, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("reference", "trained"), [("phi3", "phi3"), ("dynamic", "phi3"), ("phi3", "dynamic")])
+@torch.no_grad()
+def test_each_model_rotates_a_text_by_its_own_length_whatever_is_beside_it(reference, trained):
+    texts = texts_of(30, 90, 64, 65, 200)
+    expected = torch.cat(
+        [plain_logps_and_kl(model_of_lengths(reference), moved(model_of_lengths(trained)), text) for text in texts]
+    )
+    batch = lay_out(texts, share_prompts=False)
+    found = logps_and_kl(model_of_lengths(reference), moved(model_of_lengths(trained)), batch)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4, check_dtype=False)

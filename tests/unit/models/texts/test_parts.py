@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
-from sweet_rl.models.texts.released_texts import Markup, parts_from_text
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.parts import TextMarkup, given_markup, trajectory_parts
+from sweet_rl.models.texts.released_texts import CHATML, LLAMA3, Markup, parts_from_text
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
+from tests.support import released_files
+from tests.support.chat_families import small_tokenizer
 
 PROMPT = "<|bos|><|user|>task<|end|><|assistant|>"
 
@@ -77,6 +80,44 @@ def test_llama_3_and_chatml_are_recognised_without_a_tokenizer(opening, header, 
     parts = trajectory_parts(released, TextMarkup())
     assert text(parts) == f"{prompt}done" and trained(parts) == [f"why?{eos}", "done"]
     assert parts[0].get("bos", False) == bool(opening)
+
+
+@pytest.mark.parametrize(
+    ("family", "eos", "markup"),
+    [("chatml", "<|im_end|>", released_files.LLAMA), ("llama3", "<|eot_id|>", released_files.CHATML)],
+)
+def test_a_model_of_another_family_gets_released_dialogues_in_its_own_markup(family, eos, markup):
+    row = released_files.trajectories(markup)[1]
+    said = [message["output"] for message in row["dialogue_history"] if message["role"] == "assistant"]
+    assert said[1].endswith(markup.end)
+    chat = ChatFormat(small_tokenizer(family))
+    parts = trajectory_parts(Trajectory.from_dict(row), TextMarkup(chat))
+    assert trained(parts) == [said[0] + eos, said[1].removesuffix(markup.end) + eos]
+    assert markup.end not in text(parts) and chat.reply_header in text(parts)
+    with pytest.raises(UserError, match="--response_template .* is not of the family of"):
+        trajectory_parts(Trajectory.from_dict(row), TextMarkup(chat, markup.agent))
+
+
+def test_a_reply_that_was_cut_keeps_what_looks_like_the_end_of_a_turn():
+    cut = trajectory()
+    cut.dialogue_history[1] = {"role": "assistant", "content": "type <|eot_id|>", "finish_reason": "length"}
+    chat = ChatFormat(small_tokenizer("chatml"))
+    assert trained(trajectory_parts(cut, TextMarkup(chat))) == ["type <|eot_id|>"]
+    cut.dialogue_history[1]["finish_reason"] = "stop"
+    assert trained(trajectory_parts(cut, TextMarkup(chat))) == ["type <|im_end|>"]
+
+
+def test_what_ends_a_turn_is_read_from_the_family_of_the_header_that_is_given():
+    llama3, chatml = (ChatFormat(small_tokenizer(family)) for family in ("llama3", "chatml"))
+    for chat in (llama3, None):
+        assert given_markup(LLAMA3.header, chat) == LLAMA3
+    for chat in (chatml, None):
+        assert given_markup(f"{CHATML.header}\n", chat) == Markup(f"{CHATML.header}\n", "<|im_end|>")
+    assert given_markup("[agent]", llama3) == Markup("[agent]", "<|eot_id|>", "<|begin_of_text|>")
+    assert given_markup(CHATML.header, llama3, "[end]", "") == Markup(CHATML.header, "[end]")
+    for header, chat in ((LLAMA3.header, chatml), (CHATML.header, llama3)):
+        with pytest.raises(UserError, match="is not of the family of .* whose turns end with"):
+            given_markup(header, chat)
 
 
 def test_the_reference_solution_of_a_released_pair_stands_after_the_one_bos():

@@ -51,6 +51,15 @@ def test_the_agent_s_turns_in_the_shared_beginning_are_marked_and_not_trained():
         last_reply_parts(["a", f"b{LLAMA3.header}"], markup_of(chat), "here")
 
 
+def test_turns_of_which_none_ends_are_refused_because_the_human_would_be_trained():
+    turns = "[user]q[end][agent]why?[end][user]so[end][agent]yes"
+    with pytest.raises(UserError, match=r"has '\[agent\]' several times and never '</s>'.*--eos_text"):
+        parts_from_text(turns, Markup("[agent]", "</s>"))
+    for text, replies in ((turns, ["why?[end]", "yes"]), ("[user]q[end][agent]yes", ["yes"])):
+        parts = parts_from_text(text, Markup("[agent]", "[end]"))
+        assert [part["text"] for part in parts if part["train"]] == replies
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_training_and_the_viewer_read_the_same_messages_from_the_text_of_a_dialogue(family):
     chat = ChatFormat(small_tokenizer(family))
