@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -24,6 +24,15 @@ class ProgressLines(tqdm):
     def __init__(self, iterable: Iterable | None = None, **settings: Any) -> None:
         rarely = {"mininterval": FIRST_INTERVAL, "miniters": 0, "delay": FIRST_INTERVAL}
         super().__init__(iterable, ncols=0, smoothing=0, **rarely, **settings)
+
+    def __iter__(self) -> Iterator:
+        """The loop of tqdm keeps the first interval, and would count again what a longer one has not shown yet."""
+        try:
+            for one in self.iterable:
+                yield one
+                self.update()
+        finally:
+            self.close()
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         print(self, file=self.fp, flush=True)

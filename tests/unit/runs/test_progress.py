@@ -30,6 +30,14 @@ def test_a_file_gets_a_few_lines_at_first_then_one_per_half_minute_and_one_at_th
     assert "1.00turn/s" in lines[0] and lines[0].endswith("failed 0]")
 
 
+def test_a_loop_over_items_counts_each_once(clock):
+    file = io.StringIO()
+    for _ in progress_bar(range(90), file=file, desc="steps"):
+        clock[0] += 1
+    found = [line.split(" [")[0].split("| ")[-1].split()[-1] for line in file.getvalue().splitlines()]
+    assert found == ["2/90", "6/90", "14/90", "30/90", "60/90", "90/90", "90/90"]
+
+
 def test_items_pass_through_and_a_run_with_nothing_to_do_writes_nothing():
     file = io.StringIO()
     assert list(progress_bar([1, 2], file=file, desc="pairs")) == [1, 2]
