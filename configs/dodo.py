@@ -14,6 +14,7 @@ differs. docs/reproduce.md describes most variables, docs/cluster.md the way to 
 
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 from doit.tools import config_changed
@@ -115,12 +116,16 @@ def file_of(path):
     return path if Path(path).suffix else f"{path}/manifest.json"
 
 
+NO_INPUTS = ("--cache", "--protocol_files")  # flags of folders that no step makes
+
+
 def step(output, command, *more_outputs):
     """A task for one command. Its inputs are the configuration and all other paths below OUT."""
     words, outputs = command.split(), [output, *more_outputs]
     for flag, value in CHOSEN.get(Path(output).stem, {}).items():
         words += [f"--{flag}", str(value)]
-    inputs = [word for word in words if word.startswith(f"{OUT}/") or word.endswith((".yaml", ".jsonl"))]
+    read = [word for flag, word in pairwise(words) if flag not in NO_INPUTS]
+    inputs = [word for word in read if word.startswith(f"{OUT}/") or word.endswith((".yaml", ".jsonl"))]
     inputs = [file_of(word) for word in inputs if word not in outputs and "://" not in word]
     command, name = " ".join(words), output.removeprefix(f"{OUT}/")
     log = f"{OUT}/logs/{name.replace('/', '.')}.log"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import signal
@@ -140,6 +141,22 @@ def test_a_flag_of_the_former_workflow_names_the_variable_that_replaces_it():
         ["bash", ROOT / "scripts" / "reproduce.sh", "table2", "--mini"], capture_output=True, text=True
     )
     assert done.returncode == 2 and "WORLD=hard SEEDS=2" in done.stderr
+
+
+def tasks_of(name: str, monkeypatch, **variables: str):
+    """What a function of dodo.py returns."""
+    monkeypatch.chdir(ROOT)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    return runpy.run_path("configs/dodo.py")[name]()
+
+
+def test_what_a_step_reads_in_the_folder_is_what_another_one_makes(tmp_path, monkeypatch):
+    folder = {"OUT": str(tmp_path), "PROTOCOL_FILES": f"{tmp_path}/protocol"}
+    steps = list(tasks_of("task_steps", monkeypatch, WORLD="paper", HOSTED="1", **folder))
+    made = {path for step in steps for path in step["targets"]}
+    read = {path for step in steps for path in step["file_dep"] if path.startswith(f"{tmp_path}/")}
+    assert read and read <= made
 
 
 @pytest.fixture(scope="module")
