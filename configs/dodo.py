@@ -14,6 +14,8 @@ differs. docs/reproduce.md describes most variables, docs/cluster.md the way to 
 
 import json
 import os
+import re
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,14 +26,23 @@ def variable(name, default):
     return os.environ.get(name) or default
 
 
+def refuse(text):
+    print(f"dodo.py: {text}", file=sys.stderr)
+    sys.exit(2)  # doit ends with 1 if a step failed
+
+
 def critic_settings(**settings):
     """The flag with the settings of a critic, as one word, because commands are split at their spaces."""
     return f"--critic_settings '{json.dumps(settings, separators=(',', ':'))}'"
 
 
 WORLD = variable("WORLD", "quick")  # quick or hard: an embedded world; paper: the paper's models on ColBench
+if WORLD not in ("quick", "hard", "paper"):
+    refuse(f"WORLD={WORLD} is no world; it may be quick, hard or paper.")
 PAPER, SMOKE = WORLD == "paper", bool(variable("SMOKE", ""))  # SMOKE: an embedded world, on a handful of tasks
 OUT = variable("OUT", f"runs/{WORLD}-smoke" if SMOKE else f"runs/{WORLD}")
+if not re.fullmatch(r"[\w./=@:%-]+", OUT):  # commands are split at spaces, lists of runs at , and +
+    refuse(f"OUT={OUT}: choose a path of letters, digits and . / _ - = @ : % alone.")
 RESULTS = f"{OUT}/results"
 FIRST_SEED, SEEDS = int(variable("SEED", "0")), int(variable("SEEDS", "1" if PAPER else "5"))
 FOLDERS = {f"{OUT}/seed{seed}": seed for seed in range(FIRST_SEED, FIRST_SEED + SEEDS)}

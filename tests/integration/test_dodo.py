@@ -143,6 +143,17 @@ def test_a_flag_of_the_former_workflow_names_the_variable_that_replaces_it():
     assert done.returncode == 2 and "WORLD=hard SEEDS=2" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [({"WORLD": "mini_hard"}, "quick, hard or paper"), ({"OUT": "{0}/my runs"}, "OUT="), ({"OUT": "{0}/a+b"}, "OUT=")],
+)
+def test_a_world_that_is_none_and_a_folder_that_a_command_would_split_are_refused(variables, said, tmp_path):
+    given = {"OUT": str(tmp_path / "out")} | {name: text.format(tmp_path) for name, text in variables.items()}
+    done = doit("list", **given)
+    assert done.returncode == 2 and said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def tasks_of(name: str, monkeypatch, **variables: str):
     """What a function of dodo.py returns."""
     monkeypatch.chdir(ROOT)
