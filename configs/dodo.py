@@ -14,13 +14,26 @@ differs. docs/reproduce.md describes most variables, docs/cluster.md the way to 
 
 import json
 import os
+import re
+import shlex
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 from doit.tools import config_changed
 
+GIVEN = {}  # variables that were set
+
 
 def variable(name, default):
-    return os.environ.get(name) or default
+    if value := os.environ.get(name):
+        GIVEN[name] = value
+    return value or default
+
+
+def refuse(text):
+    print(f"dodo.py: {text}", file=sys.stderr)
+    sys.exit(2)  # doit ends with 1 if a step failed
 
 
 def critic_settings(**settings):
@@ -29,8 +42,12 @@ def critic_settings(**settings):
 
 
 WORLD = variable("WORLD", "quick")  # quick or hard: an embedded world; paper: the paper's models on ColBench
+if WORLD not in ("quick", "hard", "paper"):
+    refuse(f"WORLD={WORLD} is no world; it may be quick, hard or paper.")
 PAPER, SMOKE = WORLD == "paper", bool(variable("SMOKE", ""))  # SMOKE: an embedded world, on a handful of tasks
 OUT = variable("OUT", f"runs/{WORLD}-smoke" if SMOKE else f"runs/{WORLD}")
+if not re.fullmatch(r"[\w./=@:%-]+", OUT):  # commands are split at spaces, lists of runs at , and +
+    refuse(f"OUT={OUT}: choose a path of letters, digits and . / _ - = @ : % alone.")
 RESULTS = f"{OUT}/results"
 FIRST_SEED, SEEDS = int(variable("SEED", "0")), int(variable("SEEDS", "1" if PAPER else "5"))
 FOLDERS = {f"{OUT}/seed{seed}": seed for seed in range(FIRST_SEED, FIRST_SEED + SEEDS)}
@@ -115,12 +132,16 @@ def file_of(path):
     return path if Path(path).suffix else f"{path}/manifest.json"
 
 
+NO_INPUTS = ("--cache", "--protocol_files")  # flags of folders that no step makes
+
+
 def step(output, command, *more_outputs):
     """A task for one command. Its inputs are the configuration and all other paths below OUT."""
     words, outputs = command.split(), [output, *more_outputs]
     for flag, value in CHOSEN.get(Path(output).stem, {}).items():
         words += [f"--{flag}", str(value)]
-    inputs = [word for word in words if word.startswith(f"{OUT}/") or word.endswith((".yaml", ".jsonl"))]
+    read = [word for flag, word in pairwise(words) if flag not in NO_INPUTS]
+    inputs = [word for word in read if word.startswith(f"{OUT}/") or word.endswith((".yaml", ".jsonl"))]
     inputs = [file_of(word) for word in inputs if word not in outputs and "://" not in word]
     command, name = " ".join(words), output.removeprefix(f"{OUT}/")
     log = f"{OUT}/logs/{name.replace('/', '.')}.log"
@@ -396,5 +417,8 @@ def task_all():
 
 def task_page():
     """RESULTS/README.md: the tables and figures that are there, with their commands, seeds, versions and times."""
-    command = f"WORLD={WORLD} SEEDS={SEEDS} bash scripts/reproduce.sh {{target}}"
+    no_result = re.compile("OUT|SHARDS|PROTOCOL_FILES|LAUNCH.*|.*_SERVER")
+    variables = {"WORLD": WORLD, "SEEDS": SEEDS} | {k: v for k, v in GIVEN.items() if not no_result.fullmatch(k)}
+    words = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in variables.items())
+    command = f"{words.replace('{', '{{').replace('}', '}}')} bash scripts/reproduce.sh {{target}}"
     return {"actions": [["python", "scripts/write_results_page.py", "--results", RESULTS, "--command", command]]}

@@ -3,8 +3,14 @@
 # torch first and pinned. On Linux without an NVIDIA GPU torch is the CPU build if the package index has it (the default
 # one brings gigabytes of CUDA); PIP_EXTRA_INDEX_URL may name an index that does.
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-environment="${SWEET_RL_VENV:-$here/.venv}"
-[ -f "$environment/bin/activate" ] || "${PYTHON:-python3}" -m venv "$environment"
+environment="${SWEET_RL_VENV:-$here/.venv}" interpreter="${PYTHON:-python3}"
+if [ -f "$environment/bin/activate" ]; then interpreter="$environment/bin/python"; fi
+if ! "$interpreter" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then # as setup.py says
+    echo "$interpreter is $("$interpreter" --version 2>&1); Python 3.11 or newer is needed. PYTHON=python3.12 names one;" \
+        "remove the folder $environment if another one made it." >&2
+    exit 2
+fi
+[ -f "$environment/bin/activate" ] || "$interpreter" -m venv "$environment"
 # shellcheck disable=SC1091
 source "$environment/bin/activate"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import signal
@@ -140,6 +141,40 @@ def test_a_flag_of_the_former_workflow_names_the_variable_that_replaces_it():
         ["bash", ROOT / "scripts" / "reproduce.sh", "table2", "--mini"], capture_output=True, text=True
     )
     assert done.returncode == 2 and "WORLD=hard SEEDS=2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [({"WORLD": "mini_hard"}, "quick, hard or paper"), ({"OUT": "{0}/my runs"}, "OUT="), ({"OUT": "{0}/a+b"}, "OUT=")],
+)
+def test_a_world_that_is_none_and_a_folder_that_a_command_would_split_are_refused(variables, said, tmp_path):
+    given = {"OUT": str(tmp_path / "out")} | {name: text.format(tmp_path) for name, text in variables.items()}
+    done = doit("list", **given)
+    assert done.returncode == 2 and said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def tasks_of(name: str, monkeypatch, **variables: str):
+    """What a function of dodo.py returns."""
+    monkeypatch.chdir(ROOT)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    return runpy.run_path("configs/dodo.py")[name]()
+
+
+def test_what_a_step_reads_in_the_folder_is_what_another_one_makes(tmp_path, monkeypatch):
+    folder = {"OUT": str(tmp_path), "PROTOCOL_FILES": f"{tmp_path}/protocol"}
+    steps = list(tasks_of("task_steps", monkeypatch, WORLD="paper", HOSTED="1", **folder))
+    made = {path for step in steps for path in step["targets"]}
+    read = {path for step in steps for path in step["file_dep"] if path.startswith(f"{tmp_path}/")}
+    assert read and read <= made
+
+
+def test_the_command_on_the_page_has_all_variables_that_change_a_figure(tmp_path, monkeypatch):
+    given = {"SEED": "5", "SEEDS": "2", "TRAIN_FLAGS": "--beta 0.3", "LAUNCH": "srun python", "WORLD": "paper"}
+    ((*_, command),) = tasks_of("task_page", monkeypatch, OUT=str(tmp_path), **given)["actions"]
+    words = "WORLD=paper SEEDS=2 SEED=5 TRAIN_FLAGS='--beta 0.3' bash scripts/reproduce.sh table2"
+    assert command.format(target="table2") == words
 
 
 @pytest.fixture(scope="module")

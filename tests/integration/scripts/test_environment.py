@@ -13,7 +13,7 @@ from tests.support.command_line import ROOT
 
 PYTHON = """#!/bin/sh
 echo "$*" >> "{calls}"
-case "$*" in *"pip install"*) exit "${{PIP_STATUS:-0}}" ;; esac
+case "$*" in *"pip install"*) exit "${{PIP_STATUS:-0}}" ;; *version_info*) exit "${{OLD:-0}}" ;; esac
 """
 
 
@@ -35,7 +35,7 @@ def install(tmp_path):
         environment.pop("SWEET_RL_VENV", None)
         words = ["bash", "-ec", 'source scripts/environment.sh; install "[test]"']
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        install.said = done.stdout
+        install.said = done.stdout + done.stderr
         return done.returncode, [call for call in calls.read_text().splitlines() if "pip install" in call]
 
     return install
@@ -55,3 +55,14 @@ def test_what_failed_is_tried_again(install):
     assert install(PIP_STATUS="1")[0] != 0
     status, again = install()
     assert status == 0 and again
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_an_old_python_is_refused_before_anything_is_made_of_it(made, install, tmp_path):
+    folder = tmp_path / ".venv"
+    if not made:
+        folder = folder.rename(tmp_path / "old")
+    status, called = install(OLD="1", PYTHON=str(folder / "bin" / "python"))
+    assert (status, called) == (2, []) and "Python 3.11 or newer" in install.said
+    assert (tmp_path / ".venv").exists() == made
+    assert 'python_requires=">=3.11"' in (ROOT / "setup.py").read_text()

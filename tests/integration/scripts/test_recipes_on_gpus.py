@@ -217,6 +217,14 @@ def test_the_server_is_not_started_for_dialogues_that_are_complete(tmp_path):
     assert [script for script, *_ in recipe.events()].count("server_on") == 1
 
 
+def test_the_server_is_started_for_failed_dialogues_that_are_played_again(tmp_path):
+    recipe = Recipe(tmp_path, step='case "$*" in *simulate*) exit 1 ;; esac')
+    recipe.out.mkdir()
+    (recipe.out / "trajectories.jsonl.manifest.json").write_text(json.dumps({"status": "finished"}, indent=2))
+    recipe.run(HUMAN_GPUS="0", PLAY_FLAGS="--retry_failed")
+    assert [script for script, *_ in recipe.events()] == ["server_on", "simulate_interactions.py", "server_off"]
+
+
 def test_on_one_gpu_the_human_has_half_of_the_memory_during_dialogues_and_adapters_are_trained(tmp_path):
     recipe = Recipe(tmp_path, "run_one_gpu", gpus=1)
     code, _, errors = recipe.run(HUMAN_FLAGS="--max-model-len 4096")
