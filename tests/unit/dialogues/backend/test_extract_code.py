@@ -4,7 +4,6 @@ import pytest
 
 from sweet_rl.dialogues.backend.extract_code import (
     _fenced_blocks,
-    call_prelude,
     code_candidates,
     function_name,
     imported_names,
@@ -161,12 +160,6 @@ def test_imported_names():
     }
 
 
-def test_a_prelude_has_only_what_is_named():
-    reference = "import math\nfrom datetime import datetime\n\ndef f(x):\n    return x"
-    assert call_prelude(reference, {"datetime", "f"}) == "from datetime import datetime"
-    assert call_prelude(reference, {"f"}) == ""
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -176,13 +169,6 @@ def test_a_prelude_has_only_what_is_named():
 )  # fmt: skip
 def test_imports_are_found_wherever_they_stand(text):
     assert "numpy" in imported_names(text)
-
-
-def test_literal_constants_that_are_named_are_in_the_prelude():
-    reference = "A = {\n    'x': [1, 2],\n}\nB = len(A)\nC = 'x(y'\n\ndef f(a, b): return a\n"
-    assert call_prelude(reference, {"A"}) == "A = {\n    'x': [1, 2],\n}"
-    assert call_prelude(reference, {"B", "C"}) == "C = 'x(y'"
-    assert call_prelude(reference, set()) == ""
 
 
 @pytest.mark.parametrize(
