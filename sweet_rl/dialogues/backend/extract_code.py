@@ -3,10 +3,14 @@
 The answer is any text, and no limit of the sandbox holds here: every pattern and loop takes time linear in its length.
 """
 
+import ast
+import contextlib
 import html
 import re
 from collections.abc import Generator, Iterator
 from itertools import dropwhile, islice
+
+from sweet_rl.dialogues.backend.calls import NOT_READ
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
@@ -49,9 +53,11 @@ MAX_NESTED = 3  # fences in fences, quotes in quotes
 
 def function_name(reference: str, test_cases: dict[str, str]) -> str:
     """The name of the function under test: the last one that the reference defines and a test call calls; or ''."""
-    called = set()
-    for call in test_cases.values():
-        called.update(re.findall(r"\b([^\W\d]\w*)\s*\(", call))
+    called: set[str] = set()
+    for test in test_cases.values():
+        with contextlib.suppress(*NOT_READ):
+            calls = (node for node in ast.walk(ast.parse(test.strip(), mode="eval")) if isinstance(node, ast.Call))
+            called.update(call.func.id for call in calls if isinstance(call.func, ast.Name))
     defined = re.findall(r"^(?:async[ \t]+)?def[ \t]+(\w+)", reference, re.MULTILINE)
     return next((name for name in reversed(defined) if name in called), "")
 

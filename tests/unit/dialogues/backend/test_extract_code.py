@@ -151,6 +151,12 @@ def test_the_called_function_is_known_from_reference_and_tests():
     assert function_name("f = lambda x: x", {"test1": "f(1)"}) == ""
 
 
+def test_what_a_text_in_a_test_seems_to_call_is_not_called():
+    reference = "def f(x):\n    return helper(x)\n\ndef helper(x):\n    return x\n"
+    tests = {"a": "f('helper(1)')", "b": ' f("it") == "helper(1)"', "c": "helper(1"}
+    assert function_name(reference, tests) == "f"
+
+
 def test_imported_names():
     assert imported_names("import os, math as m\nfrom a.b import c\n  import numpy as np") == {
         "os",
