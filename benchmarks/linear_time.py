@@ -16,7 +16,8 @@ import sys
 import time
 from itertools import product
 
-from sweet_rl.dialogues.backend.extract_code import call_prelude, code_candidates, function_name, imported_names
+from sweet_rl.dialogues.backend.calls import prelude
+from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name, imported_names
 from sweet_rl.dialogues.backend.references import CHANCE
 from sweet_rl.dialogues.frontend.extract_page import answered_page, without_pages
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
@@ -46,7 +47,7 @@ READERS = {
     "code of any name": lambda text: code_candidates(text, ""),
     "imports": imported_names,
     "modules": lambda text: modules_for({"math"}, text),
-    "reference": lambda text: (function_name(text, {"t": text}), call_prelude(text, {"math"})),
+    "reference": lambda text: (function_name(text, {"t": text}), prelude(text, {"math"})),
     "chance": CHANCE.search,
     "page": answered_page,
     "text around pages": lambda text: without_pages(text, "[page]"),

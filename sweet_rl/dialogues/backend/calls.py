@@ -9,7 +9,7 @@ of the reference as a whole: `f([LIMIT, 2])`, but not `f(CASES[0])`. Nothing els
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -117,21 +117,47 @@ def _whole(argument: ast.expr) -> Iterator[ast.Name]:
 def _definitions(code: str) -> dict[str, str]:
     """What code defines at its top level, by name: a "class", a "constant" (a literal), or a "function" (all else)."""
     kinds: dict[str, str] = {}
-    nodes: list[ast.AST] = [ast.parse(code)]
+    body = ast.parse(code).body
+    nodes: list[ast.AST] = [node for node in body if constant(node) is None]
     while nodes:
         node = nodes.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             kinds[node.name] = "function"
         elif isinstance(node, ast.ClassDef):
             kinds.setdefault(node.name, "class")
-        elif isinstance(node, ast.Assign) and _is_literal(node.value):
-            names = (one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
-            kinds.update((name, "constant") for name in names if name not in kinds)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             kinds[node.id] = "function"
         else:
             nodes += ast.iter_child_nodes(node)
+    for names, _ in filter(None, map(constant, body)):
+        kinds.update((name, "constant") for name in names if name not in kinds)
     return kinds
+
+
+def prelude(reference: str, names: Set[str]) -> str:
+    """Top-level imports and literal constants of the reference that have one of the names; '' if none."""
+    try:
+        body = ast.parse(reference).body
+    except NOT_READ:
+        return ""
+    statements = []
+    for node in body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            if names and bound & {*names, "*"}:
+                statements.append(ast.get_source_segment(reference, node) or "")
+        elif found := constant(node):
+            value = ast.get_source_segment(reference, found[1])
+            statements += [f"{name} = ({value})" for name in found[0] if name in names]
+    return "\n".join(statements)
+
+
+def constant(node: ast.stmt) -> tuple[list[str], ast.expr] | None:
+    """The names and the value if a statement does nothing but to give names a literal as their value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    value = getattr(node, "value", None)
+    return (names, value) if names and len(names) == len(targets) and value and _is_literal(value) else None
 
 
 def _is_literal(node: ast.expr) -> bool:

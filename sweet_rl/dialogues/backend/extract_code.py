@@ -3,10 +3,14 @@
 The answer is any text, and no limit of the sandbox holds here: every pattern and loop takes time linear in its length.
 """
 
+import ast
+import contextlib
 import html
 import re
-from collections.abc import Generator, Iterator, Set
+from collections.abc import Generator, Iterator
 from itertools import dropwhile, islice
+
+from sweet_rl.dialogues.backend.calls import NOT_READ
 
 ANSWER_MARKER = re.compile(r"^[ \t]*I WANT TO ANSWER:", re.MULTILINE)
 INVISIBLE = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
@@ -34,8 +38,6 @@ IMPORT_STATEMENT = re.compile(r"^(?:import|from)[ \t](?:[^\n(\\]|\\\n|\([^()]*\)
 TARGETS = re.compile(r"(?:^|;)[ \t]*((?:[(\[*]*[^\W\d][\w \t,*)\]]*(?::[^=\n;]*)?=(?!=)[ \t]*)+)", re.MULTILINE)
 ANNOTATION = re.compile(r":[^=]*")
 DEFINITION = re.compile(r"^(?:async[ \t]+def|def|class)[ \t]+(\w+)", re.MULTILINE)
-CONSTANT = re.compile(r"^([^\W\d]\w*)[ \t]*=(?!=)[^\n]*(?:\n(?:[ \t)\]}][^\n]*)?)*", re.MULTILINE)
-STRING = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
 DOCSTRING = re.compile(r'[rRuU]?(?:"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\')')
 STUB = re.compile(r"(?:\.\.\.|pass|raise[ \t]+NotImplementedError\b.*|'[^']*'|\"[^\"]*\")[ \t]*(?:#.*)?$")
 HEADER = re.compile(r":[ \t]*(?:#.*)?$")
@@ -51,9 +53,11 @@ MAX_NESTED = 3  # fences in fences, quotes in quotes
 
 def function_name(reference: str, test_cases: dict[str, str]) -> str:
     """The name of the function under test: the last one that the reference defines and a test call calls; or ''."""
-    called = set()
-    for call in test_cases.values():
-        called.update(re.findall(r"\b([^\W\d]\w*)\s*\(", call))
+    called: set[str] = set()
+    for test in test_cases.values():
+        with contextlib.suppress(*NOT_READ):
+            calls = (node for node in ast.walk(ast.parse(test.strip(), mode="eval")) if isinstance(node, ast.Call))
+            called.update(call.func.id for call in calls if isinstance(call.func, ast.Name))
     defined = re.findall(r"^(?:async[ \t]+)?def[ \t]+(\w+)", reference, re.MULTILINE)
     return next((name for name in reversed(defined) if name in called), "")
 
@@ -91,21 +95,6 @@ def imported_names(code: str) -> set[str]:
             if name:
                 names.add(name)
     return names
-
-
-def call_prelude(reference: str, names: Set[str]) -> str:
-    """Top-level imports and literal constants of the reference that have one of the names; '' if none."""
-    imports = (part.strip() for text in IMPORT_STATEMENT.findall(reference) for part in text.split(";"))
-    imports = (part for part in imports if re.match(r"(?s)import|from\b.*\bimport\b", part))
-    wanted = [part for part in imports if names & (set(WORD.findall(part)) - KEYWORDS) or names and part[-1] == "*"]
-    constants = [match.group(0) for match in CONSTANT.finditer(reference) if match.group(1) in names]
-    return "\n".join(wanted + [text.strip("\n") for text in constants if _is_literal(text)])
-
-
-def _is_literal(assignment: str) -> bool:
-    value = STRING.sub("", assignment.partition("=")[2])
-    names = set(WORD.findall(value))
-    return names <= {"True", "False", "None"} and not re.search("['\"\\\\(]", value)
 
 
 def _defines(text: str, function: str) -> bool:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import CodeType
 from typing import cast
 
-from sweet_rl.dialogues.backend.calls import NOT_READ, read_tests
-from sweet_rl.dialogues.backend.extract_code import call_prelude, function_name, imported_names
+from sweet_rl.dialogues.backend.calls import prelude, read_tests
+from sweet_rl.dialogues.backend.extract_code import function_name, imported_names
 from sweet_rl.isolation.sandbox.sandbox import Outcome, pack_tests
 from sweet_rl.isolation.sandbox.values import decode, same
 from sweet_rl.runs.records import Task
@@ -82,18 +81,11 @@ def read_reference(task: Task) -> Reference:
         reference.ungradable = NO_TESTS
     reference.literals = {name: test.literal for name, test in tests.items()}
     reference.called = {test.function for test in tests.values()}
-    prelude = call_prelude(task.ground_truth, {name for test in tests.values() for name in test.names})
-    reference.packed = pack_tests([test.code for test in tests.values()], _compiled(prelude))
-    reference.imports = imported_names(prelude)
+    needed = prelude(task.ground_truth, {name for test in tests.values() for name in test.names})
+    code = compile(needed, "prelude", "exec", dont_inherit=True)
+    reference.packed = pack_tests([test.code for test in tests.values()], code)
+    reference.imports = imported_names(needed)
     return reference
-
-
-def _compiled(prelude: str) -> CodeType | None:
-    """The prelude, compiled; None if what looked like imports were lines of a text."""
-    try:
-        return compile(prelude, "prelude", "exec", dont_inherit=True)
-    except NOT_READ:
-        return None
 
 
 def run_reference(task: Task, run: Callable[[Reference, int], list[Outcome]]) -> Reference:

@@ -45,7 +45,11 @@ class ImageEncoder:
         self._embed, self.batch_size = embed, batch_size
 
     def embed(self, pictures: Sequence[bytes]) -> np.ndarray:
-        """The vectors [n, d] float32 of n PNGs, each of length 1. Raises UserError for an unreadable picture."""
+        """The vectors [n, d] float32 of n PNGs, each of length 1.
+
+        Raises:
+            UserError: A picture cannot be read, or its vector is not finite or zero, so that it is like no other.
+        """
         import torch
 
         rows = []
@@ -53,6 +57,13 @@ class ImageEncoder:
             images = [open_picture(picture) for picture in pictures[start : start + self.batch_size]]
             with torch.inference_mode():
                 vectors = self._embed(images).float()
+            lengths = vectors.norm(dim=-1)
+            wrong = lengths[~((lengths > 0) & lengths.isfinite())]
+            if len(wrong):
+                raise UserError(
+                    f"the image encoder {self.name} gave a picture a vector of length {wrong[0].item()}, which no "
+                    "similarity can be computed of. Its weights are damaged, or need --dtype float32."
+                )
             rows.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
         return np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 _HTML_TAG = re.compile(r"(?:<!doctype html\b[^<>]*>\s*)?<html\b[^<>]*>|</html\s*>", re.IGNORECASE)
 _OPENING = re.compile(r"<!doctype html\b|<html\b|<head\b|<body\b", re.IGNORECASE)
 _ELEMENT = re.compile(r"<(?:body|head|div|main|header|section|nav|footer|form|table|h[1-6]|p|style)\b", re.IGNORECASE)
-_FENCE = re.compile(r"[ \t]*```[ \t]*(?:(\w+)[ \t]*)?$")
+_INSIDE = re.compile(r"<(?!html\b|!doctype\b)[a-z!]", re.IGNORECASE)
+_FENCE = re.compile(r"[ \t]*```[ \t]*(?:(\w+)[ \t]*)?\r?$")
 
 
 def extract_page(text: str) -> str | None:
@@ -14,14 +15,12 @@ def extract_page(text: str) -> str | None:
 
     Returns:
         `<html>` to its `</html>`, with the doctype before it; otherwise the last closed code fence with page elements;
-        None if there is neither.
+        None if there is neither. An `<html>` without an element in it, as in words about the tags, counts last.
     """
-    pages = _whole_pages(text)
-    if pages:
-        start, end = pages[-1]
-        return text[start:end]
+    pages = [text[start:end] for start, end in _whole_pages(text)]
     fenced = [body for name, body in _fenced(text) if name.lower() in ("", "html") and _ELEMENT.search(body)]
-    return fenced[-1].strip() if fenced else None
+    found = [page for page in pages if _INSIDE.search(page)] or fenced or pages
+    return found[-1].strip() if found else None
 
 
 def _fenced(text: str) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,9 @@ that fails too, another fresh browser draws a plain page. If it cannot do that w
 the machine's.
 """
 
+import hashlib
 import logging
+import os
 import queue
 import subprocess
 import threading
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
 ALONE_PATIENCE = 4.0  # times its time limit that a page gets when it is drawn alone
 PLAIN_PAGE = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
 <body class="bg-gray-100"><h1 class="text-3xl p-4">A plain page</h1><p class="text-gray-600">Some words about it."""
+_FAMILIES = (
+    "sans-serif", "serif", "monospace", "cursive", "system-ui", "Arial", "Helvetica", "Georgia", "Times New Roman",
+    "Verdana", "Courier New", "Segoe UI", "Roboto", "Open Sans", "Lato", "Montserrat", "Poppins", "Inter", "Noto Sans",
+)  # fmt: skip
+SAMPLE = "".join(f"<p style='font: 20px {name}, serif'>Sample 1 é Ж 中 あ 한 ع ★ 😀" for name in _FAMILIES)
 
 logger = logging.getLogger(__name__)
 
@@ -101,9 +108,12 @@ class PageRenderer(AbstractContextManager):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Everything that a picture depends on beside the page: browser, versions and settings."""
+        """What a picture depends on beside the page: browser, versions, settings, and how this machine draws a sample
+        of fonts. Another one each time if it cannot draw it."""
         version = subprocess.run([self._program, "--version"], capture_output=True, text=True, timeout=60)
-        return f"{self.browser} {version.stdout.strip()}, sweet_rl {sweet_rl.__version__}, {self.settings}"
+        sample = hashlib.sha256(self.render(SAMPLE).png or os.urandom(32)).hexdigest()[:16]
+        versions = f"{version.stdout.strip()}, sweet_rl {sweet_rl.__version__}"
+        return f"{self.browser} {versions}, {self.settings}, fonts {sample}"
 
     def render(self, html: str, layout: bool = False) -> Rendered:
         """The picture of a page. The same page gives the same bytes.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.dialogues.backend.calls import read_tests
+from sweet_rl.dialogues.backend.calls import prelude, read_tests
 from sweet_rl.dialogues.backend.environment import check_tasks
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.runs.records import Task
@@ -117,3 +117,35 @@ def test_constants_and_imports_of_the_reference_may_be_arguments():
     with CodeGrader(workers=1) as grader:
         graded = grade(grader, REFERENCE, answer, tests)
     assert graded.reward == 1.0, graded
+
+
+def test_a_prelude_has_only_what_is_named():
+    reference = (
+        "import math; import os.path\nfrom a import (\n    b,  # (one)\n    c as d,\n)\n\ndef f(x):\n    return x"
+    )
+    assert prelude(reference, {"os", "f"}) == "import os.path"
+    assert prelude(reference, {"d"}) == "from a import (\n    b,  # (one)\n    c as d,\n)"
+    assert prelude(reference, {"c", "f"}) == prelude(reference, set()) == prelude("import math\n(", {"math"}) == ""
+    assert prelude("from a import *\nA = 1; B = 2", {"A"}) == "from a import *\nA = (1)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A = 3  # the user's limit", "A = (1, 2)", "A = 'a\\n'", "A = 0x1F", "A = 1_000", "A = 1e3", "A = B = 3",
+        "A: int = 3", "A = {\n    'x': [1],  # one\n}", "A = (\n    'x'\n    'y'\n)", 'A = """two\nlines"""',
+        "A = set()", "A = 'é中'; B = 2", "A = 1\r\nA = 2\r\n",
+    ],
+)  # fmt: skip
+def test_a_literal_constant_is_the_same_argument_for_every_answer(text):
+    of_reference, of_answer = {}, {}
+    exec(text, of_reference)
+    read_tests({"t": "f(A)"}, f"{text}\ndef f(x): return x\n")
+    exec(prelude(f"{text}\ndef f(x): return x\n", {"A"}), of_answer)
+    assert of_answer["A"] == of_reference["A"] and "B" not in of_answer
+
+
+@pytest.mark.parametrize("text", ["A, B = 1, 2", "if True:\n    A = 1", "A = [1]\nA += [2]"])
+def test_a_name_whose_value_no_answer_would_have_is_refused(text):
+    with pytest.raises(ValueError, match="^t is no hidden test: an argument names A"):
+        read_tests({"t": "f(A)"}, f"{text}\ndef f(x): return x\n")

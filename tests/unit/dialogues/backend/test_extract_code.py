@@ -4,7 +4,6 @@ import pytest
 
 from sweet_rl.dialogues.backend.extract_code import (
     _fenced_blocks,
-    call_prelude,
     code_candidates,
     function_name,
     imported_names,
@@ -152,6 +151,12 @@ def test_the_called_function_is_known_from_reference_and_tests():
     assert function_name("f = lambda x: x", {"test1": "f(1)"}) == ""
 
 
+def test_what_a_text_in_a_test_seems_to_call_is_not_called():
+    reference = "def f(x):\n    return helper(x)\n\ndef helper(x):\n    return x\n"
+    tests = {"a": "f('helper(1)')", "b": ' f("it") == "helper(1)"', "c": "helper(1"}
+    assert function_name(reference, tests) == "f"
+
+
 def test_imported_names():
     assert imported_names("import os, math as m\nfrom a.b import c\n  import numpy as np") == {
         "os",
@@ -159,12 +164,6 @@ def test_imported_names():
         "a.b",
         "numpy",
     }
-
-
-def test_a_prelude_has_only_what_is_named():
-    reference = "import math\nfrom datetime import datetime\n\ndef f(x):\n    return x"
-    assert call_prelude(reference, {"datetime", "f"}) == "from datetime import datetime"
-    assert call_prelude(reference, {"f"}) == ""
 
 
 @pytest.mark.parametrize(
@@ -176,13 +175,6 @@ def test_a_prelude_has_only_what_is_named():
 )  # fmt: skip
 def test_imports_are_found_wherever_they_stand(text):
     assert "numpy" in imported_names(text)
-
-
-def test_literal_constants_that_are_named_are_in_the_prelude():
-    reference = "A = {\n    'x': [1, 2],\n}\nB = len(A)\nC = 'x(y'\n\ndef f(a, b): return a\n"
-    assert call_prelude(reference, {"A"}) == "A = {\n    'x': [1, 2],\n}"
-    assert call_prelude(reference, {"B", "C"}) == "C = 'x(y'"
-    assert call_prelude(reference, set()) == ""
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sweet_rl.dialogues.frontend import encoders
-from sweet_rl.dialogues.frontend.encoders import CLIP, load_encoder
+from sweet_rl.dialogues.frontend.encoders import CLIP, ImageEncoder, load_encoder
 from sweet_rl.runs.errors import UserError
 from tests.support.http_handler import ReplyHandler
 
@@ -66,6 +66,14 @@ def test_a_hugging_face_model_gives_its_own_features(tmp_path, family):
     plain = torch.nn.functional.normalize(plain, dim=-1).numpy()
     np.testing.assert_allclose(vectors, plain, atol=1e-5)
     assert encoder.name.startswith(f"{family}@") and vectors.dtype == np.float32
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
+def test_a_vector_without_a_direction_is_an_error_and_no_similarity_of_0(value):
+    rows = iter([[1.0, 2.0], [1.0, value], [0.0, value]])
+    encoder = ImageEncoder("e", lambda images: torch.tensor([next(rows) for _ in images]), 3, "e")
+    with pytest.raises(UserError, match="the image encoder e gave a picture a vector of length"):
+        encoder.embed(PICTURES)
 
 
 def test_a_pooler_that_has_no_weights_is_not_used(tmp_path):

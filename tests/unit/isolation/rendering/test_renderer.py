@@ -195,6 +195,16 @@ def test_a_picture_is_named_by_browser_version_and_settings(monkeypatch):
     assert len(names) == 5 and all(name.startswith("chromium ") for name in names)
 
 
+def test_a_picture_is_named_by_the_fonts_of_the_machine_which_is_never_the_same_if_it_draws_none(monkeypatch):
+    names = []
+    for drawn in (b"here", b"here", b"with other fonts", None, None):
+        with Machine().renderer(monkeypatch) as pages:
+            monkeypatch.setattr(pages, "render", lambda page, png=drawn: Rendered(png, 9, 9, None, None))
+            names.append(pages.fingerprint)
+            assert names[-1] == pages.fingerprint
+    assert names[0] == names[1] and len(set(names)) == 4
+
+
 def test_firefox_has_no_layout(monkeypatch):
     with Machine().renderer(monkeypatch, browser="firefox") as pages:
         with pytest.raises(UserError, match="--browser chromium"):
