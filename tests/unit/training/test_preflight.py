@@ -10,8 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from transformers import Gemma3nTextConfig, MambaConfig
 
 from sweet_rl.dialogues.task_types import ProtocolSettings
+from sweet_rl.models.weights import parameter_count
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.training import preflight
 from sweet_rl.training.memory import LLAMA_8B, TrainingSetup, training_memory
@@ -154,6 +157,22 @@ def test_a_large_model_needs_a_gpu(tiny_chat_model, monkeypatch):
     with pytest.raises(UserError, match="8.0 billion weights, and torch can use no GPU"):
         checks().check_model(tiny_chat_model)
     assert "can be read" in checks(cpu=True).check_model(tiny_chat_model)
+
+
+@pytest.mark.parametrize("config", [
+    MambaConfig(vocab_size=32, hidden_size=8, state_size=2, num_hidden_layers=1),
+    Gemma3nTextConfig(
+        vocab_size=32, vocab_size_per_layer_input=32, hidden_size=8, intermediate_size=16, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=4, num_kv_shared_layers=0,
+    ),
+])  # fmt: skip
+def test_a_model_of_other_layers_than_llamas_can_be_read_and_its_memory_is_not_calculated(config, tmp_path):
+    config.save_pretrained(tmp_path)
+    save_file({"any": torch.zeros(1)}, tmp_path / "model.safetensors")
+    run = with_training("", agent_model=str(tmp_path))
+    assert "can be read" in run.check_model(str(tmp_path))
+    assert run.shapes[str(tmp_path)].parameters == parameter_count(tmp_path) > 0
+    assert "nothing is calculated" in run.check_training(run.trainings[0])
 
 
 @pytest.fixture
