@@ -47,7 +47,7 @@ class KVArena(Cache):
     @property
     def scratch(self) -> int:
         """The column that padding is written to."""
-        return self._layers[0][0].shape[2] - 1
+        return self._layers[-1][0].shape[2] - 1
 
     def fits(self, rows: int, columns: int) -> bool:
         """Return whether rows x columns stay within the memory budget."""
@@ -55,7 +55,8 @@ class KVArena(Cache):
 
     def reserve(self, rows: int, columns: int, used: int) -> None:
         """Make room for `rows` rows of `columns` columns; the first `used` rows keep their content."""
-        have_rows, have_columns = self._layers[0][0].shape[0], self.scratch + 1
+        # Of the last layer, which grows last: without memory for all of them, the first ones are larger from then on.
+        have_rows, have_columns = self._layers[-1][0].shape[0], self.scratch + 1
         if rows <= have_rows and columns < have_columns:
             return
         needed = -(-(columns + 1) // _COLUMN_STEP) * _COLUMN_STEP

@@ -139,6 +139,26 @@ def test_an_error_is_delivered_once_to_every_request_in_progress_or_waiting(mode
     assert not engine.busy
 
 
+def test_memory_that_lacks_for_some_layers_fails_one_batch_and_no_later_one(model, monkeypatch):
+    long = ([5] * 100, Sampling(n=3, max_tokens=4))
+    ((*expected,),) = generate(model, [long])
+    engine, new_zeros, calls = GenerationEngine(model, {3}), torch.Tensor.new_zeros, []
+
+    def lacking(*args):
+        calls.append(args)
+        if len(calls) == 3:  # keys and values of the first layer are there
+            raise torch.OutOfMemoryError
+        return new_zeros(*args)
+
+    engine.submit(Request(*long, lambda result: None))
+    with monkeypatch.context() as patch, pytest.raises(torch.OutOfMemoryError):
+        patch.setattr(torch.Tensor, "new_zeros", lacking)
+        engine.step()
+    engine.fail_all(ModelError("engine", "no memory"))
+    ((*found,),) = together(engine, [long])
+    assert found == expected
+
+
 def plain_logps(made, prompt, ids):
     """The log-prob of each sampled token after a forward pass over all that stands before it, by a model of its own."""
     found = []
