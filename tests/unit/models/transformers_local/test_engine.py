@@ -206,3 +206,18 @@ def test_a_window_is_no_end_of_the_context_and_is_kept(family):
 def test_a_model_whose_rows_cannot_share_a_batch_is_refused_with_the_way_out(family, changes):
     with pytest.raises(UserError, match="ForCausalLM .* Serve it instead .* --hostname"):
         GenerationEngine(tiny_model(family, torch.float32, **changes), {2})
+
+
+@pytest.mark.parametrize("passes", [0, 1])  # that finds the shapes, and those that compare the logits
+def test_a_device_without_memory_is_named_and_not_taken_for_a_fault_of_the_model(model, passes, monkeypatch):
+    forward, calls = model.forward, []
+
+    def full(*args, **kwargs):
+        calls.append(args)
+        if len(calls) > passes:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.\nMore.")
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model, "forward", full)
+    with pytest.raises(UserError, match="a trial pass failed: OutOfMemoryError CUDA out of memory"):
+        GenerationEngine(model, {3})
