@@ -326,7 +326,7 @@ class Preflight:
             written = [
                 path for end in ("*.safetensors", "*.pt", "*.distcp") for path in output.rglob(end) if folder == output
             ]
-            free = shutil.disk_usage(_existing(folder)).free + sum(path.stat().st_size for path in written)
+            free = shutil.disk_usage(_existing(folder)).free + sum(path.lstat().st_size for path in written)
             found.append(f"{_gb(need)} for {folder}, of {_gb(free)} that are free or hold parts of it")
             if need > free:
                 raise UserError(
@@ -339,7 +339,10 @@ class Preflight:
 def read_training(path: str, flags: str) -> Training:
     """A training's config with flags over it. Raises UserError if it cannot be read or a setting is wrong."""
     content = read_config(path)
-    over = parse_flags(_training_flags, shlex.split(flags))
+    try:
+        over = parse_flags(_training_flags, shlex.split(flags))
+    except ValueError as error:  # of shlex
+        raise UserError(f"--train_flags {flags!r}: {error}. Close it.") from error
     groups: list[Any] = []
     for kind in (TrainingSettings, DataSettings):
         names = {field.name for field in fields(kind)}

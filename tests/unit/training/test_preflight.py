@@ -289,6 +289,23 @@ def test_what_an_earlier_start_wrote_counts_as_room_and_downloads_need_more(monk
         run.check_disk()
 
 
+def test_weights_that_an_output_folder_links_to_are_no_room(monkeypatch, tmp_path):
+    output = tmp_path / "runs"
+    output.mkdir()
+    (tmp_path / "model.safetensors").write_bytes(bytes(2_000_000))
+    (output / "model.safetensors").symlink_to(tmp_path / "model.safetensors")
+    (output / "removed.safetensors").symlink_to(tmp_path / "removed.safetensors")
+    run = with_training("", output_dir=str(output))
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda _: SimpleNamespace(free=26 * LLAMA_8B.parameters - 1e6))
+    with pytest.raises(UserError, match="Make room"):
+        run.check_disk()
+
+
+def test_a_quotation_that_is_not_closed_is_a_wrong_setting():
+    with pytest.raises(UserError, match="--train_flags .*quotation"):
+        with_training("--lora_rank '16")
+
+
 @pytest.mark.parametrize("launch, expected", [
     ("python", (1, 1)),
     ("torchrun --nproc_per_node 8", (8, 8)),
