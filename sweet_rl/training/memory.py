@@ -51,7 +51,7 @@ class ModelShape:
             getattr(text, "intermediate_size", None) or 4 * text.hidden_size,
             text.vocab_size,
             getattr(text, "head_dim", None) or text.hidden_size // heads,
-            text.tie_word_embeddings,
+            getattr(config, "tie_word_embeddings", False),  # the part for text need not have it
         )
         return shape if parameters is None else replace(shape, others=parameters - shape.parameters)
 

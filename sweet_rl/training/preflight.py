@@ -236,7 +236,11 @@ class Preflight:
                 check_loadable(cached)  # the headers of all files of weights
             except UserError as error:
                 raise UserError(f"{error} `hf download {name}` completes it.") from error
-        shape = ModelShape.of(load_config(name), parameter_count(name))
+        count = parameter_count(name)
+        try:
+            shape = ModelShape.of(load_config(name), count)
+        except (AttributeError, RuntimeError, TypeError):  # no attention (Mamba), or a size that differs among layers
+            shape = ModelShape(0, 0, 0, 0, 0, 0, 0, others=count)
         if shape.parameters > TOO_LARGE_FOR_A_CPU and not self.gpus and not self.settings.cpu:
             raise UserError(f"{name} has {shape.parameters / 1e9:.1f} billion weights, and torch can use no GPU.")
         self.shapes[name] = shape
@@ -267,6 +271,8 @@ class Preflight:
 
         if training.settings.load_in_4bit or training.settings.optim != "adamw":
             return f"{training.name} keeps numbers in 4 or 8 bits, for which nothing is calculated"
+        if not self.shapes[self.model_of(training)].layers:
+            return f"{training.name}: nothing is calculated for {self.model_of(training)}, whose layers are not Llama's"
         setup = self.setup_of(training)
         need = training_memory(self.shapes[self.model_of(training)], setup).total
         text = f"{training.name}: {_gb(need)} a GPU, calculated for {setup.tokens:,} tokens, of {_gb(self.free)} free"
@@ -320,7 +326,7 @@ class Preflight:
             written = [
                 path for end in ("*.safetensors", "*.pt", "*.distcp") for path in output.rglob(end) if folder == output
             ]
-            free = shutil.disk_usage(_existing(folder)).free + sum(path.stat().st_size for path in written)
+            free = shutil.disk_usage(_existing(folder)).free + sum(path.lstat().st_size for path in written)
             found.append(f"{_gb(need)} for {folder}, of {_gb(free)} that are free or hold parts of it")
             if need > free:
                 raise UserError(
@@ -333,7 +339,10 @@ class Preflight:
 def read_training(path: str, flags: str) -> Training:
     """A training's config with flags over it. Raises UserError if it cannot be read or a setting is wrong."""
     content = read_config(path)
-    over = parse_flags(_training_flags, shlex.split(flags))
+    try:
+        over = parse_flags(_training_flags, shlex.split(flags))
+    except ValueError as error:  # of shlex
+        raise UserError(f"--train_flags {flags!r}: {error}. Close it.") from error
     groups: list[Any] = []
     for kind in (TrainingSettings, DataSettings):
         names = {field.name for field in fields(kind)}

@@ -77,7 +77,7 @@ class GenerationEngine:
             texts = [*prompts, *(first + then for first, then in zip(prompts, more, strict=True))]
             plain = [self.model(torch.tensor([ids], device=self.device)).logits[0, -1] for ids in texts]
         except Exception as error:  # of a model that wants other masks, positions or caches
-            raise cannot_sample(self.model) from error
+            raise cannot_sample(self.model, error) from error
         expected = torch.stack(plain).float()
         if (torch.cat(found).float() - expected).abs().max() > TOLERANCE * expected.abs().max():
             raise cannot_sample(self.model)

@@ -8,7 +8,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import Cache
 
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import UserError, first_line
 
 _COLUMN_STEP = 64
 
@@ -34,7 +34,7 @@ class KVArena(Cache):
             with torch.inference_mode():
                 model(torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=probe, use_cache=True)
         except Exception as error:  # of a model that wants a cache of its own
-            raise cannot_sample(model) from error
+            raise cannot_sample(model, error) from error
         pairs: list[tuple[Any, Any]] = [
             (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in probe.layers
         ]
@@ -47,7 +47,7 @@ class KVArena(Cache):
     @property
     def scratch(self) -> int:
         """The column that padding is written to."""
-        return self._layers[0][0].shape[2] - 1
+        return self._layers[-1][0].shape[2] - 1
 
     def fits(self, rows: int, columns: int) -> bool:
         """Return whether rows x columns stay within the memory budget."""
@@ -55,7 +55,8 @@ class KVArena(Cache):
 
     def reserve(self, rows: int, columns: int, used: int) -> None:
         """Make room for `rows` rows of `columns` columns; the first `used` rows keep their content."""
-        have_rows, have_columns = self._layers[0][0].shape[0], self.scratch + 1
+        # Of the last layer, which grows last: without memory for all of them, the first ones are larger from then on.
+        have_rows, have_columns = self._layers[-1][0].shape[0], self.scratch + 1
         if rows <= have_rows and columns < have_columns:
             return
         needed = -(-(columns + 1) // _COLUMN_STEP) * _COLUMN_STEP
@@ -109,10 +110,12 @@ class KVArena(Cache):
                 one[to, :, :width] = one[of, :, :width]
 
 
-def cannot_sample(model: Any) -> UserError:
-    """The error for a model that cannot be sampled from in this process."""
+def cannot_sample(model: Any, error: Exception | None = None) -> UserError:
+    """The error for a model that cannot be sampled from in this process; `error` is that of a trial pass, if it failed:
+    of the model, or of a device without memory."""
+    trial = f" (a trial pass failed: {first_line(error)})" if error else ""
     return UserError(
-        f"{type(model).__name__} does not keep one plain key-value cache per layer that rows of different lengths can "
-        "share, which sampling in this process needs. Serve it instead (vllm serve, transformers serve) and give "
-        "--hostname."
+        f"{type(model).__name__} cannot be sampled from in this process{trial}, which needs one plain key-value cache "
+        "per layer that rows of different lengths can share. Serve it instead (vllm serve, transformers serve) and "
+        "give --hostname."
     )

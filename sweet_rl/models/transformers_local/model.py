@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from pathlib import Path
 
@@ -73,7 +74,8 @@ class TransformersModel:
         future: asyncio.Future = loop.create_future()
 
         def deliver(result: list[Generated] | Exception) -> None:
-            loop.call_soon_threadsafe(_settle, future, result)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_settle, future, result)
 
         self.engine.submit(Request(ids, sampling, deliver))
         self._start()

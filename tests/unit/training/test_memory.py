@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2VLConfig
 
 from benchmarks.memory_table import cache_bytes, cache_tokens
 from sweet_rl.models.log_probs.logps import completion_logps
@@ -41,6 +41,14 @@ def test_parameters_are_those_of_the_model_and_of_its_adapter(tied):
     adapted = with_adapter(model, 4)
     trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     assert ModelShape.of(config).adapter_parameters(4) == trained
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_with_parts_for_text_and_pictures_says_itself_whether_its_vocabulary_is_tied(tied):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = Qwen2VLConfig(text_config=sizes | {"vocab_size": 32}, tie_word_embeddings=tied)
+    shape = ModelShape.of(config, 10_000)
+    assert (shape.tied, shape.hidden, shape.vocabulary, shape.parameters) == (tied, 8, 32, 10_000)
 
 
 def test_the_shapes_of_llama_have_the_parameters_of_their_model_cards():

@@ -10,8 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from transformers import Gemma3nTextConfig, MambaConfig
 
 from sweet_rl.dialogues.task_types import ProtocolSettings
+from sweet_rl.models.weights import parameter_count
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.training import preflight
 from sweet_rl.training.memory import LLAMA_8B, TrainingSetup, training_memory
@@ -156,6 +159,22 @@ def test_a_large_model_needs_a_gpu(tiny_chat_model, monkeypatch):
     assert "can be read" in checks(cpu=True).check_model(tiny_chat_model)
 
 
+@pytest.mark.parametrize("config", [
+    MambaConfig(vocab_size=32, hidden_size=8, state_size=2, num_hidden_layers=1),
+    Gemma3nTextConfig(
+        vocab_size=32, vocab_size_per_layer_input=32, hidden_size=8, intermediate_size=16, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=4, num_kv_shared_layers=0,
+    ),
+])  # fmt: skip
+def test_a_model_of_other_layers_than_llamas_can_be_read_and_its_memory_is_not_calculated(config, tmp_path):
+    config.save_pretrained(tmp_path)
+    save_file({"any": torch.zeros(1)}, tmp_path / "model.safetensors")
+    run = with_training("", agent_model=str(tmp_path))
+    assert "can be read" in run.check_model(str(tmp_path))
+    assert run.shapes[str(tmp_path)].parameters == parameter_count(tmp_path) > 0
+    assert "nothing is calculated" in run.check_training(run.trainings[0])
+
+
 @pytest.fixture
 def hub(tiny_chat_model, tmp_path, monkeypatch):
     files = {f"{NAME}/{path.name}": path.read_bytes() for path in Path(tiny_chat_model).iterdir()}
@@ -268,6 +287,23 @@ def test_what_an_earlier_start_wrote_counts_as_room_and_downloads_need_more(monk
     run.downloads["8B"] = 16 * 10**9
     with pytest.raises(UserError):
         run.check_disk()
+
+
+def test_weights_that_an_output_folder_links_to_are_no_room(monkeypatch, tmp_path):
+    output = tmp_path / "runs"
+    output.mkdir()
+    (tmp_path / "model.safetensors").write_bytes(bytes(2_000_000))
+    (output / "model.safetensors").symlink_to(tmp_path / "model.safetensors")
+    (output / "removed.safetensors").symlink_to(tmp_path / "removed.safetensors")
+    run = with_training("", output_dir=str(output))
+    monkeypatch.setattr(preflight.shutil, "disk_usage", lambda _: SimpleNamespace(free=26 * LLAMA_8B.parameters - 1e6))
+    with pytest.raises(UserError, match="Make room"):
+        run.check_disk()
+
+
+def test_a_quotation_that_is_not_closed_is_a_wrong_setting():
+    with pytest.raises(UserError, match="--train_flags .*quotation"):
+        with_training("--lora_rank '16")
 
 
 @pytest.mark.parametrize("launch, expected", [

@@ -139,6 +139,26 @@ def test_an_error_is_delivered_once_to_every_request_in_progress_or_waiting(mode
     assert not engine.busy
 
 
+def test_memory_that_lacks_for_some_layers_fails_one_batch_and_no_later_one(model, monkeypatch):
+    long = ([5] * 100, Sampling(n=3, max_tokens=4))
+    ((*expected,),) = generate(model, [long])
+    engine, new_zeros, calls = GenerationEngine(model, {3}), torch.Tensor.new_zeros, []
+
+    def lacking(*args):
+        calls.append(args)
+        if len(calls) == 3:  # keys and values of the first layer are there
+            raise torch.OutOfMemoryError
+        return new_zeros(*args)
+
+    engine.submit(Request(*long, lambda result: None))
+    with monkeypatch.context() as patch, pytest.raises(torch.OutOfMemoryError):
+        patch.setattr(torch.Tensor, "new_zeros", lacking)
+        engine.step()
+    engine.fail_all(ModelError("engine", "no memory"))
+    ((*found,),) = together(engine, [long])
+    assert found == expected
+
+
 def plain_logps(made, prompt, ids):
     """The log-prob of each sampled token after a forward pass over all that stands before it, by a model of its own."""
     found = []
@@ -186,3 +206,18 @@ def test_a_window_is_no_end_of_the_context_and_is_kept(family):
 def test_a_model_whose_rows_cannot_share_a_batch_is_refused_with_the_way_out(family, changes):
     with pytest.raises(UserError, match="ForCausalLM .* Serve it instead .* --hostname"):
         GenerationEngine(tiny_model(family, torch.float32, **changes), {2})
+
+
+@pytest.mark.parametrize("passes", [0, 1])  # that finds the shapes, and those that compare the logits
+def test_a_device_without_memory_is_named_and_not_taken_for_a_fault_of_the_model(model, passes, monkeypatch):
+    forward, calls = model.forward, []
+
+    def full(*args, **kwargs):
+        calls.append(args)
+        if len(calls) > passes:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.\nMore.")
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model, "forward", full)
+    with pytest.raises(UserError, match="a trial pass failed: OutOfMemoryError CUDA out of memory"):
+        GenerationEngine(model, {3})
