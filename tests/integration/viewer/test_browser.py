@@ -52,6 +52,16 @@ def test_a_domain_of_partial_rewards_has_their_mean_in_place_of_success(window, 
     assert window.texts(".figure") == ["37.5 %", "37.5 %", "0.0 points"]
 
 
+def test_fenced_code_is_one_block_to_its_closing_fence(window, tmp_path, page):
+    text = "Is it this?\n```python\ndef f(x):\n    y = 1\n\n    return y\n```\nIt is.\r\n"
+    text += "````md\r\n```\r\na\r\n```\r\n````\r\nOr:\n```\n```\n~~~\nb = 1\n\nc = 2"
+    rows = [replace(graded()[0], dialogue_history=[{"role": "assistant", "content": text}])]
+    window.open(page(write_rows(tmp_path / "graded.jsonl", rows)))
+    blocks = ["def f(x):\n    y = 1\n\n    return y", "```\r\na\r\n```", "", "b = 1\n\nc = 2"]
+    assert window.texts(".chat .m-agent pre.code") == blocks
+    assert [words.strip() for words in window.texts(".chat .m-agent p.prose")] == ["Is it this?", "It is.", "Or:"]
+
+
 def test_filters_leave_the_solved_the_unsolved_one_ending_a_range_and_a_search(window, dialogues):
     window.open(dialogues)
     window.click('[data-show="solved"]')
