@@ -87,6 +87,24 @@ def test_filters_leave_the_solved_the_unsolved_one_ending_a_range_and_a_search(w
     assert window.texts("#count")[0].startswith(f"{expected} of 12")
 
 
+def test_a_search_that_begins_during_another_finds_the_right_entries(window, tmp_path, page, monkeypatch):
+    monkeypatch.setattr("sweet_rl.viewer.page.CHUNK", 1)  # an entry in each block
+    window.open(page(write_rows(tmp_path / "graded.jsonl", graded())))
+    window.driver.execute_script("""const json = Response.prototype.json;
+        window.waiting = [];
+        window.open_all = () => { Response.prototype.json = json; waiting.forEach((go) => go()); };
+        const opened = () => new Promise((go) => waiting.push(go));
+        Response.prototype.json = function () { return opened().then(() => json.call(this)); };""")
+    word = graded()[4].task.problem_description.split("def ")[1].split("(")[0]
+    for number, query in enumerate((word[:3], word), start=1):
+        window.set("f-q", query)
+        window.wait(f"waiting.length === {number}")
+    window.driver.execute_script("open_all()")
+    window.wait(f"document.documentElement.dataset.searched === '{word}'")
+    expected = [f"row-{i}" for i, t in enumerate(graded()) if word in t.task.problem_description]
+    assert window.run("[...document.querySelectorAll('.row')].map((row) => row.id)") == expected
+
+
 def test_j_and_k_walk_the_list_and_n_and_p_the_turns(window, dialogues):
     window.open(dialogues)
     window.keys("j")
