@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -56,7 +57,7 @@ class Talk:
         text = ""
         while not text:
             try:
-                text = (await asyncio.to_thread(self.ask, "you> ")).strip()
+                text = self._asked().strip()
             except EOFError:
                 raise UserError("the input has ended before the dialogue has; nothing was written.") from None
         return HumanReply(text)
@@ -91,6 +92,18 @@ class Talk:
             (graded,) = grade_trajectories([talked], grader)
         self._say(f"reward: {'none, ' if graded.reward is None else graded.reward} {_why(graded)}".rstrip())
         return graded
+
+    def _asked(self) -> str:
+        """What the person writes. It is read here and not in a thread, which Ctrl-C would not end; and asyncio's own
+        handler would only note the first Ctrl-C, so Python's raises KeyboardInterrupt meanwhile."""
+        noted = signal.getsignal(signal.SIGINT)
+        if not callable(noted) or threading.current_thread() is not threading.main_thread():
+            return self.ask("you> ")
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return self.ask("you> ")
+        finally:
+            signal.signal(signal.SIGINT, noted)
 
     def _say(self, text: str) -> None:
         self.say(printable(text))

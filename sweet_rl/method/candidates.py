@@ -15,6 +15,8 @@ from typing import Annotated, Any, TypeVar
 from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.parts import refuse_unasked
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
@@ -79,7 +81,7 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
     has no parts, that text is the prompt, and `tokenizer` is None.
 
     Raises:
-        UserError: There is neither such a text nor a chat format.
+        UserError: There is neither such a text nor a chat format; or no message of the human before one of the agent.
     """
     if trajectory.ending == "failed":
         return []
@@ -94,6 +96,8 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
         if trajectory.parts is None and message.get("input"):
             prompt, tokenizer = message["input"], None
         elif model.chat is not None:
+            if isinstance(model.chat, ChatFormat) and (not before or before[-1]["role"] == "assistant"):
+                refuse_unasked(trajectory, place)
             prompt, tokenizer = model.chat.prompt(before, trajectory.tokenizer), model.chat.fingerprint
         else:
             raise UserError(

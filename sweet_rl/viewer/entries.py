@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Place, PreferencePair, RecordFile, Trajectory, content_id
+from sweet_rl.runs.records import Place, PreferencePair, RecordFile, Trajectory, TurnCandidates, content_id
 from sweet_rl.viewer.candidates import Ranked, in_order, scores_of_own_turns
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import opening, oracle_word, pair_view, shared_messages, title_of, trajectory_view
@@ -65,7 +65,22 @@ class Dialogues:
         """The credit of each turn: the critic's, else the ranked score of the candidate with the turn's text."""
         if self.credit is not None:
             return self.credit.turns(trajectory.id)
-        return scores_of_own_turns(self.ranked.records(trajectory.id)) if self.ranked else {}
+        return scores_of_own_turns(self.candidates(trajectory))
+
+    def candidates(self, trajectory: Trajectory) -> dict[int, TurnCandidates]:
+        """The candidates of a dialogue by turn. Raises UserError if they are of another dialogue with the same id."""
+        if self.ranked is None:
+            return {}
+        records = self.ranked.records(trajectory.id)
+        said = [m for m in trajectory.dialogue_history if m["role"] == "assistant"]
+        for turn, record in records.items():
+            texts = (said[turn]["content"], said[turn].get("output")) if turn < len(said) else ()
+            if record.older_output not in texts:
+                raise UserError(
+                    f"{self.ranked.file.path}: what the agent says at turn {turn} of {trajectory.id} is not what it "
+                    f"says in {self.file.path}. Give the trajectories that sample_best_of_n.py read."
+                )
+        return records
 
     def trajectory(self, number: int) -> Trajectory:
         """One trajectory again."""
@@ -74,7 +89,7 @@ class Dialogues:
     def view(self, number: int) -> dict:
         trajectory = self.trajectory(number)
         ranked = self.ranked
-        shown = {turn: ranked.view(record) for turn, record in ranked.records(trajectory.id).items()} if ranked else {}
+        shown = {turn: ranked.view(record) for turn, record in self.candidates(trajectory).items()} if ranked else {}
         return {"kind": "dialogue"} | trajectory_view(trajectory, self.turn_credit(trajectory), shown)
 
     def summary(self) -> dict:

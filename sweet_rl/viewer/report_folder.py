@@ -171,7 +171,7 @@ class RunFolder:
         """The files below the folder, wherever it was when the table was made. Files elsewhere are not read."""
         root, found = self.path.resolve(), []
         for parts in (Path(path).parts for path in paths):
-            tails = (self.path.joinpath(*parts[start:]) for start in range(1, len(parts)))
+            tails = (self.path.joinpath(*parts[start:]) for start in range(len(parts)))
             found += [next((str(path) for path in tails if path.resolve().is_relative_to(root) and path.is_file()), "")]
         return list(filter(None, found))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.released_texts import Markup, parts_from_text, recognised
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.records import Message, Part, Trajectory
 
 _END = re.compile(r"(<\|eot_id\|>|<\|im_end\|>|<end_of_turn>|<\|end\|>)\s*\Z")
@@ -69,7 +69,21 @@ def rendered(trajectory: Trajectory, chat: ChatFormat) -> list[Part]:
         end = foreign_end(said, chat)
         return {**message, "output": said.removesuffix(end)} if end else message
 
+    if trajectory.dialogue_history[0]["role"] == "assistant":
+        refuse_unasked(trajectory, 0)
     return chat.dialogue([*map(own, trajectory.seen(_last_turn(trajectory) + 1))], trajectory.tokenizer)
+
+
+def refuse_unasked(trajectory: Trajectory, place: int) -> NoReturn:
+    """Raise RecordError: the agent's message at this place of the history follows no other message, or one of its own.
+
+    No chat format has a prompt for it.
+    """
+    raise RecordError(
+        f"{trajectory.place('dialogue')}, dialogue_history[{place}]: a message of the agent without one of the human "
+        "before it, so there is no prompt for it. Join two messages of the agent in a row, and leave out one with "
+        "which the dialogue begins."
+    )
 
 
 def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:

@@ -66,7 +66,7 @@ function codeBlock(text, language) {
 }
 
 // A message as people read it: prose, fenced code, and the code after the answer's marker.
-const FENCE = /^([ \t]*(?:```+|~~~+))([^\n`]*)\n([^]*?)(?:\n[ \t]*(?:```+|~~~+)[ \t]*(?=\n|$)|$)/gm;
+const FENCE = /^[ \t]*(```+|~~~+)([^\n`]*)\n([^]*?)(?:(?:^|\r?\n)[ \t]*\1[`~]*[ \t]*$|(?![^]))/gm; // closed by as long a fence, or by the end
 const MARKER = "I WANT TO ANSWER:";
 function prose(text) {
   return longText(text, (part) => el("p", { class: "prose", dir: "auto" }, plainText(part)));

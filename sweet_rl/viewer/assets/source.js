@@ -44,8 +44,10 @@ class FileSource {
   async search(query) {
     const words = wordsOf(query);
     for (let chunk = 0; chunk + 1 < this.starts.length; chunk++) {
-      if (this.texts.length > this.starts[chunk]) continue;
-      for (const view of await unpack(`chunk-${chunk}`)) this.texts.push(textsOf(view).join("\n\0").toLowerCase());
+      const start = this.starts[chunk];
+      if (this.texts.length > start) continue;
+      const views = await unpack(`chunk-${chunk}`); // meanwhile another search may have read it
+      views.forEach((view, i) => { this.texts[start + i] = textsOf(view).join("\n\0").toLowerCase(); });
     }
     const found = [];
     this.texts.forEach((text, number) => { if (words.every((word) => text.includes(word))) found.push(number); });

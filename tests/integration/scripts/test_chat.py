@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import signal
 
 import pytest
 
@@ -103,3 +104,18 @@ def test_what_the_agent_writes_does_not_steer_the_terminal():
     talk = Talk(domain, task, Hostile(), domain.agent_template("x"), Sampling(), 2, None, lambda _: "Yes.", said.append)
     asyncio.run(talk.hold())
     assert said[1] == said[2] == "agent> \\x1b[2Jhello\\u202e\\x07"
+
+
+def test_ctrl_c_ends_the_wait_for_the_person_at_once():
+    domain, came_back = load_domain("mini"), []
+
+    def waits(_):
+        signal.raise_signal(signal.SIGINT)
+        came_back.append("as a terminal does after a signal that raises nothing: it waits for the line")
+        return "Red."
+
+    task, handler = chosen_task(domain, None, "0"), signal.getsignal(signal.SIGINT)
+    talk = Talk(domain, task, Speaks(), domain.agent_template("x"), Sampling(), 9, None, waits, lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(talk.hold())
+    assert came_back == [] and signal.getsignal(signal.SIGINT) is handler

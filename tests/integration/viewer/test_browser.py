@@ -52,6 +52,16 @@ def test_a_domain_of_partial_rewards_has_their_mean_in_place_of_success(window, 
     assert window.texts(".figure") == ["37.5 %", "37.5 %", "0.0 points"]
 
 
+def test_fenced_code_is_one_block_to_its_closing_fence(window, tmp_path, page):
+    text = "Is it this?\n```python\ndef f(x):\n    y = 1\n\n    return y\n```\nIt is.\r\n"
+    text += "````md\r\n```\r\na\r\n```\r\n````\r\nOr:\n```\n```\n~~~\nb = 1\n\nc = 2"
+    rows = [replace(graded()[0], dialogue_history=[{"role": "assistant", "content": text}])]
+    window.open(page(write_rows(tmp_path / "graded.jsonl", rows)))
+    blocks = ["def f(x):\n    y = 1\n\n    return y", "```\r\na\r\n```", "", "b = 1\n\nc = 2"]
+    assert window.texts(".chat .m-agent pre.code") == blocks
+    assert [words.strip() for words in window.texts(".chat .m-agent p.prose")] == ["Is it this?", "It is.", "Or:"]
+
+
 def test_filters_leave_the_solved_the_unsolved_one_ending_a_range_and_a_search(window, dialogues):
     window.open(dialogues)
     window.click('[data-show="solved"]')
@@ -75,6 +85,24 @@ def test_filters_leave_the_solved_the_unsolved_one_ending_a_range_and_a_search(w
     window.wait(f"document.documentElement.dataset.searched === '{word}'")
     expected = sum(word in t.task.problem_description for t in graded())
     assert window.texts("#count")[0].startswith(f"{expected} of 12")
+
+
+def test_a_search_that_begins_during_another_finds_the_right_entries(window, tmp_path, page, monkeypatch):
+    monkeypatch.setattr("sweet_rl.viewer.page.CHUNK", 1)  # an entry in each block
+    window.open(page(write_rows(tmp_path / "graded.jsonl", graded())))
+    window.driver.execute_script("""const json = Response.prototype.json;
+        window.waiting = [];
+        window.open_all = () => { Response.prototype.json = json; waiting.forEach((go) => go()); };
+        const opened = () => new Promise((go) => waiting.push(go));
+        Response.prototype.json = function () { return opened().then(() => json.call(this)); };""")
+    word = graded()[4].task.problem_description.split("def ")[1].split("(")[0]
+    for number, query in enumerate((word[:3], word), start=1):
+        window.set("f-q", query)
+        window.wait(f"waiting.length === {number}")
+    window.driver.execute_script("open_all()")
+    window.wait(f"document.documentElement.dataset.searched === '{word}'")
+    expected = [f"row-{i}" for i, t in enumerate(graded()) if word in t.task.problem_description]
+    assert window.run("[...document.querySelectorAll('.row')].map((row) => row.id)") == expected
 
 
 def test_j_and_k_walk_the_list_and_n_and_p_the_turns(window, dialogues):

@@ -13,8 +13,10 @@ from sweet_rl.method.candidates import (
     turns_of,
     with_candidates,
 )
+from sweet_rl.method.turn_credit import taken_turns
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
 from sweet_rl.models.transformers_local.model import TransformersModel
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
@@ -55,6 +57,22 @@ def test_released_rows_are_sampled_from_their_own_input_text(model):
 def test_our_own_trajectories_are_laid_out_anew(model):
     first, _ = turns_of(trajectory(parts=[{"text": "x", "train": True}]), model)
     assert first.input == model.chat.prompt([{"role": "user", "content": "Write f"}])
+
+
+@pytest.mark.parametrize(("roles", "place"), [("au", 0), ("auaua", 0), ("uaaua", 2)])
+def test_a_message_that_the_human_has_not_asked_for_is_named_with_its_file(model, tmp_path, roles, place):
+    history = [{"role": {"a": "assistant", "u": "user"}[role], "content": "Hello?"} for role in roles]
+    path = write_rows(tmp_path / "logs.jsonl", [Trajectory(TASK, history)])
+    (logged,) = read_records(path, Trajectory)
+    said = rf"logs.jsonl, line 1, .*dialogue_history\[{place}\]: a message of the agent without one of the human"
+    with pytest.raises(UserError, match=said):
+        turns_of(logged, model)
+    with pytest.raises(UserError, match=said):
+        taken_turns(logged, model.chat)
+    assert len(taken_turns(logged, None)) == roles.count("a")  # a critic without prompts
+    if place == 0:
+        with pytest.raises(UserError, match=said):
+            trajectory_parts(logged, TextMarkup(model.chat))
 
 
 def test_failed_dialogues_have_no_turns(model):

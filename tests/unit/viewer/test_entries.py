@@ -117,6 +117,25 @@ def test_ranked_candidates_can_stand_at_the_turns_of_their_trajectories(files):
     assert view["messages"][1]["credit"]["advantage"] == SCORES[-1]
 
 
+def test_candidates_of_another_dialogue_with_the_same_id_are_refused(files, tmp_path):
+    said = graded()[0].dialogue_history
+    for place, fields in ((1, {"content": "Else?", "output": None}), (3, {"content": "", "output": "<think>"})):
+        history = [*said[:place], {**said[place], **fields}, *said[place + 1 :]]
+        path = write_rows(tmp_path / f"{place}.jsonl", [replace(graded()[0], dialogue_history=history)])
+        with pytest.raises(UserError, match=f"ranked.jsonl.* turn {place // 2} of {graded()[0].id} .*{place}.jsonl"):
+            scanned(path, ranked_path=files["ranked"])
+    short = write_rows(tmp_path / "short.jsonl", [replace(graded()[0], dialogue_history=said[:2])])
+    with pytest.raises(UserError, match="turn 1 of"):
+        scanned(short, ranked_path=files["ranked"])
+    history = [
+        *said[:1],
+        {**said[1], "content": "", "output": said[1]["content"]},
+        *said[2:],
+    ]  # as sampled, with thoughts
+    path = write_rows(tmp_path / "thought.jsonl", [replace(graded()[0], dialogue_history=history)])
+    assert scanned(path, ranked_path=files["ranked"])[1][0]["candidates"] == 2
+
+
 def test_a_pair_has_what_both_share_once_and_what_is_trained_apart(files):
     collection, rows = scanned(files["pairs"])
     view = collection.view(0)

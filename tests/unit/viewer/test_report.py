@@ -100,6 +100,16 @@ def test_dialogues_outside_the_folder_are_not_read(run, tmp_path):
     assert RunFolder(run).tables["Results"]["files"]["SWEET-RL"] == [str(run / "dpo.graded.jsonl")]
 
 
+def test_dialogues_are_found_however_the_table_names_them(run, monkeypatch):
+    table = RunFolder(run).tables["Results"]
+    for folder, prefix in ((".", ""), ("..", "run/"), ("..", f"{run}/"), ("..", "moved/from/run/")):
+        monkeypatch.chdir(run / folder)
+        files = {name: [f"{prefix}{stem}.graded.jsonl"] for stem, name in RUNS.items()}
+        (run / "results.json").write_text(json.dumps(table | {"files": files}))
+        found = RunFolder(run).tables["Results"]["files"]
+        assert found == {name: [str(run / f"{stem}.graded.jsonl")] for stem, name in RUNS.items()}
+
+
 def test_costs_are_those_of_all_steps_behind_an_agent(run):
     costs = {point["name"]: list(point["cost"].values()) for point in cost_points(RunFolder(run).tables["Results"])}
     assert costs == {"zero-shot": [0, 0, 0], "multi-turn DPO": [40, 10, 11], "SWEET-RL": [40, 10, 11]}
