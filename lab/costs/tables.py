@@ -33,9 +33,20 @@ NAMES = {
     "sweet-gap": "SWEET-RL, pairs by a gap",
     "pmi-gap": "PMI, pairs by a gap",
     "own": "the same, then its own successes",
+    "again": "rejection fine-tuning, 200 dialogues, then its own successes",
 }
-SAMPLED = {"few": ("few",), "candidates": ("few", "candidates"), "many": ("many",), "own": ("few", "candidates", "own")}
-SAMPLES = dict(zip(NAMES, ("", "few", "many", "few", "many", "candidates", "candidates", "own"), strict=True))
+ADDED = {"dpo_more", "again"}  # not in all cells
+SAMPLED = {  # files, by policy
+    "zero_shot": (),
+    "rft": ("few",),
+    "rft_more": ("many",),
+    "dpo": ("few",),
+    "dpo_more": ("many",),
+    "sweet-gap": ("few", "candidates"),
+    "pmi-gap": ("few", "candidates"),
+    "own": ("few", "candidates", "own"),
+    "again": ("few", "again"),
+}
 BASELINES = {"rft_more": "rft", "dpo_more": "dpo"}  # with 1,600 dialogues and with 200
 Cell = dict[str, dict[str, float]]  # policy: success in %, sampled tokens of the agent, tokens of the human
 Cells = Mapping[tuple[int, int], Cell]  # by agent and draw
@@ -64,7 +75,7 @@ def collect(runs: str) -> None:
         return len(encode(text, add_special_tokens=False))
 
     for folder in sorted(Path(runs).glob("agent*-draw*")):
-        files = {name: folder / f"{name}.jsonl" for name in ("few", "many", "candidates", "own")}
+        files = {name: folder / f"{name}.jsonl" for name in ("few", "many", "candidates", "own", "again")}
         sampled = {name: tokens_of(file, count) for name, file in files.items() if file.exists()}
         own = found.setdefault(folder.name, {})
         for policy in NAMES:
@@ -72,17 +83,17 @@ def collect(runs: str) -> None:
                 if re.fullmatch(rf"{policy}(-\d+)?\.test\.graded\.jsonl", graded.name) is None:
                     continue  # another policy whose name begins with this one's
                 rewards = [one.reward == 1.0 for one in read_records(str(graded), Trajectory)]
-                parts = [sampled[name] for name in SAMPLED.get(SAMPLES[policy], ())]
+                parts = [sampled[name] for name in SAMPLED[policy]]
                 agent, human = (sum(part[at] for part in parts) for at in (0, 1))
                 own[policy] = {"success": 100 * float(np.mean(rewards)), "agent": agent, "human": human}
     file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def cells() -> dict[tuple[int, int], Cell]:
-    """The complete cells of the study's file, in the declared order."""
+    """The complete cells of the study's file, in the declared order; some may lack those of ADDED."""
     found = json.loads((RESULTS / "cells.json").read_text())
     named = {cell: found.get(f"agent{cell[0]}-draw{cell[1]}", {}) for cell in ORDER}
-    return {cell: own for cell, own in named.items() if own.keys() >= NAMES.keys()}
+    return {cell: own for cell, own in named.items() if own.keys() >= NAMES.keys() - ADDED}
 
 
 def cost(policy: Mapping[str, float], price: float) -> float:
@@ -90,11 +101,11 @@ def cost(policy: Mapping[str, float], price: float) -> float:
     return policy["agent"] + price * policy["human"]
 
 
-def at_equal_cost(cell: Cell, more: str, price: float) -> float:
-    """Success in % of a baseline at the cost of pmi-gap: on the line between its sizes, in the logarithm of cost."""
+def at_equal_cost(cell: Cell, more: str, price: float, policy: str = "pmi-gap") -> float:
+    """Success in % of a baseline at the cost of a policy: on the line between its sizes, in the logarithm of cost."""
     ends = [cell[BASELINES[more]], cell[more]]
     costs = [np.log(cost(end, price)) for end in ends]
-    return float(np.interp(np.log(cost(cell["pmi-gap"], price)), costs, [end["success"] for end in ends]))
+    return float(np.interp(np.log(cost(cell[policy], price)), costs, [end["success"] for end in ends]))
 
 
 def interval(gaps: Mapping[tuple[int, int], float]) -> dict[str, float]:
@@ -103,8 +114,9 @@ def interval(gaps: Mapping[tuple[int, int], float]) -> dict[str, float]:
 
 
 def better_baseline(found: Cells, price: float) -> str:
-    """The baseline with the higher mean at the cost of pmi-gap."""
-    return max(BASELINES, key=lambda more: np.mean([at_equal_cost(cell, more, price) for cell in found.values()]))
+    """The baseline with the higher mean at the cost of pmi-gap, over the cells that have both."""
+    both = [cell for cell in found.values() if cell.keys() >= BASELINES.keys()]
+    return max(BASELINES, key=lambda more: _mean(at_equal_cost(cell, more, price) for cell in both))
 
 
 def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
@@ -112,8 +124,11 @@ def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
     rows = []
     for price in (1, 0, 9):
         more = better_baseline(found, price)
-        gaps = {key: cell["pmi-gap"]["success"] - at_equal_cost(cell, more, price) for key, cell in found.items()}
-        rows.append((f"PMI - {NAMES[more].split(',')[0]} at equal cost, price {price}", gaps))
+        for policy, name in (("pmi-gap", "PMI"), ("own", "own successes afterwards")):
+            gaps = {
+                key: cell[policy]["success"] - at_equal_cost(cell, more, price, policy) for key, cell in found.items()
+            }
+            rows.append((f"{name} - {NAMES[more].split(',')[0]} at equal cost, price {price}", gaps))
     for name, one, other in (
         ("PMI - SWEET-RL, both by a gap", "pmi-gap", "sweet-gap"),
         ("own successes afterwards - PMI", "own", "pmi-gap"),
@@ -121,8 +136,10 @@ def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
         ("PMI - multi-turn DPO, 1,600 dialogues", "pmi-gap", "dpo_more"),
         ("PMI - rejection fine-tuning, 1,600 dialogues", "pmi-gap", "rft_more"),
         ("own successes afterwards - rejection fine-tuning, 1,600 dialogues", "own", "rft_more"),
+        ("own successes after PMI - after rejection fine-tuning", "own", "again"),
     ):  # fmt: skip
-        rows.append((name, {key: cell[one]["success"] - cell[other]["success"] for key, cell in found.items()}))
+        both = {key: cell for key, cell in found.items() if cell.keys() >= {one, other}}
+        rows.append((name, {key: cell[one]["success"] - cell[other]["success"] for key, cell in both.items()}))
     return rows
 
 
@@ -133,8 +150,9 @@ def markdown(found: Cells) -> str:
     lines = [f"| success %, cost in 1,000 tokens | {' | '.join([*heads, 'mean', *costs])} |"]
     lines.append("| --- |" + " ---: |" * (len(heads) + 1 + len(costs)))
     for policy, name in NAMES.items():
-        own = [cell[policy] for cell in found.values()]
-        row = [f"{one['success']:.1f}" for one in own] + [f"{_mean(one['success'] for one in own):.1f}"]
+        own = [cell[policy] for cell in found.values() if policy in cell]
+        row = [f"{cell[policy]['success']:.1f}" if policy in cell else "" for cell in found.values()]
+        row.append(f"{_mean(one['success'] for one in own):.1f}")
         row += [f"{_mean(cost(one, price) for one in own) / 1000:,.0f}" for price in PRICES]
         lines.append(f"| {name} | " + " | ".join(row) + " |")
     lines += ["", "| difference | points | cells above 0 |", "| --- | ---: | ---: |"]
