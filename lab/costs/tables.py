@@ -123,10 +123,13 @@ def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
     """The declared differences in points, by cell."""
     rows = []
     for price in (1, 0, 9):
-        more = better_baseline(found, price)
-        for policy, name in (("pmi-gap", "PMI"), ("own", "own successes afterwards")):
+        better = better_baseline(found, price)
+        pairs = [(policy, more) for more in (better, *BASELINES.keys() - {better}) for policy in ("pmi-gap", "own")]
+        for policy, more in pairs:
+            name = {"pmi-gap": "PMI", "own": "own successes afterwards"}[policy]
+            known = {key: cell for key, cell in found.items() if more in cell}
             gaps = {
-                key: cell[policy]["success"] - at_equal_cost(cell, more, price, policy) for key, cell in found.items()
+                key: cell[policy]["success"] - at_equal_cost(cell, more, price, policy) for key, cell in known.items()
             }
             rows.append((f"{name} - {NAMES[more].split(',')[0]} at equal cost, price {price}", gaps))
     for name, one, other in (
