@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import signal
+from functools import partial
 
 import pytest
 
@@ -106,8 +107,10 @@ def test_what_the_agent_writes_does_not_steer_the_terminal():
     assert said[1] == said[2] == "agent> \\x1b[2Jhello\\u202e\\x07"
 
 
-def test_ctrl_c_ends_the_wait_for_the_person_at_once():
+def test_ctrl_c_ends_the_wait_for_the_person_at_once(request):
     domain, came_back = load_domain("mini"), []
+    request.addfinalizer(partial(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT)))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of the tests ignores it
 
     def waits(_):
         signal.raise_signal(signal.SIGINT)

@@ -22,6 +22,8 @@ def prompt_of(task: Task, dialogue: list[dict]) -> str:
     seen = []
 
     class Model:
+        chat = None
+
         async def complete(self, messages, sampling):
             seen.append(messages[-1]["content"])
             return [Completion("Yes.", None, None, "stop", 0, 0)]
