@@ -271,7 +271,7 @@ def report(
         answers: Shares = {}
         for record in records:
             rewards = record.answer_rewards or []
-            numbers = [number for number in record.with_tokens() if rewards]
+            numbers = record.with_tokens() if rewards else []
             right = [number for number in numbers if rewards[number] == 1.0]
             others = [number for number in numbers if number not in right]
             if right and others:

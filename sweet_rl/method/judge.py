@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -121,11 +121,12 @@ class JudgeCritic:
         draw = random.Random(seed_for(self._seed, record.id, "knockout"))
         draw.shuffle(texts)
         survived, players = dict.fromkeys(texts, 0), texts
+        spoken = dict(zip(record.additional_outputs, spoken_candidates(record), strict=True))
         while len(players) > 1:
             matches = list(zip(players[::2], players[1::2], strict=False))
             lots = [draw.random() < 0.5 for _ in matches]
             winners = await asyncio.gather(
-                *(self._match(record, *match, lot) for match, lot in zip(matches, lots, strict=True))
+                *(self._match(record, spoken, *match, lot) for match, lot in zip(matches, lots, strict=True))
             )
             # A text without an opponent advances, and plays first in the next round: no second bye in a row.
             players = [*players[2 * len(matches) :], *winners]
@@ -133,8 +134,9 @@ class JudgeCritic:
                 survived[player] += 1
         return [float(survived[text]) for text in record.additional_outputs]
 
-    async def _match(self, record: TurnCandidates, one: str, other: str, lot: bool) -> str:
-        verdicts = await asyncio.gather(self._verdict(record, one, other), self._verdict(record, other, one))
+    async def _match(self, record: TurnCandidates, spoken: Mapping[str, str], one: str, other: str, lot: bool) -> str:
+        first, second = spoken[one], spoken[other]
+        verdicts = await asyncio.gather(self._verdict(record, first, second), self._verdict(record, second, first))
         if None in verdicts or verdicts[0] == verdicts[1]:  # unreadable, or the same place both times
             return one if lot else other
         return one if verdicts[0] == 1 else other
@@ -142,12 +144,11 @@ class JudgeCritic:
     async def _verdict(self, record: TurnCandidates, first: str, second: str) -> int | None:
         """The place, 1 or 2, of the better message; None if the reply does not name it."""
         solution = fill(SOLUTION, ground_truth=reference_solution(record)) if self._hint else ""
-        spoken = dict(zip(record.additional_outputs, spoken_candidates(record), strict=True))
         text = fill(
             self._template,
             dialogue=conversation(record),
-            first=spoken[first],
-            second=spoken[second],
+            first=first,
+            second=second,
             ground_truth=solution,
         )
         sampling = Sampling(temperature=0.0, max_tokens=VERDICT_TOKENS, seed=seed_for(self._seed, record.id))

@@ -106,31 +106,32 @@ def test_a_finished_output_that_was_removed_is_made_again(tmp_path):
         assert not run.complete and run.done == set()
 
 
-def test_a_finished_output_that_lost_records_is_not_taken_for_complete(tmp_path):
+@pytest.fixture
+def finished(tmp_path):
+    """A finished output of two records."""
     out = tmp_path / "out.jsonl"
     with open_run(out, SETTINGS) as run:
         run.write({"id": "a"})
         run.write({"id": "b"})
         run.finish({})
-    out.write_text('{"id": "a"}\n')
+    return out
+
+
+def test_a_finished_output_that_lost_records_is_not_taken_for_complete(finished):
+    finished.write_text('{"id": "a"}\n')
     with pytest.raises(UserError, match="1 records, .* 2"):
-        open_run(out, SETTINGS)
-    assert out.read_text() == '{"id": "a"}\n'
+        open_run(finished, SETTINGS)
+    assert finished.read_text() == '{"id": "a"}\n'
 
 
-def test_a_finished_output_without_its_last_line_break_is_refused_and_stays_whole(tmp_path):
-    out = tmp_path / "out.jsonl"
-    with open_run(out, SETTINGS) as run:
-        run.write({"id": "a"})
-        run.write({"id": "b"})
-        run.finish({})
-    whole = out.read_text()
-    out.write_text(whole.removesuffix("\n"))
+def test_a_finished_output_without_its_last_line_break_is_refused_and_stays_whole(finished):
+    whole = finished.read_text()
+    finished.write_text(whole.removesuffix("\n"))
     with pytest.raises(UserError, match="edited|changed"):
-        open_run(out, SETTINGS)
-    assert out.read_text() == whole.removesuffix("\n")
-    out.write_text(whole)
-    with open_run(out, SETTINGS) as run:
+        open_run(finished, SETTINGS)
+    assert finished.read_text() == whole.removesuffix("\n")
+    finished.write_text(whole)
+    with open_run(finished, SETTINGS) as run:
         assert run.complete
 
 
