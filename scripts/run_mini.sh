@@ -49,14 +49,14 @@ step tasks python scripts/make_mini_tasks.py --seed "$DRAW" --num_train "$NUM_TR
     step rewarded python scripts/evaluate_code.py --input_path "$OUT/trajectories.jsonl" --k 4 \
         --output_path "$OUT/rewarded.jsonl" --preference_path "$OUT/pairs.jsonl" \
         --ground_truth_preference_path "$OUT/pairs_with_c.jsonl"
+    # 3. The critic: DPO on the dialogues with the reference solution.
+    step critic python scripts/train_dpo.py --config configs/mini/critic.yaml --pretrain "$AGENT" \
+        --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
 } & lane=$!
 evaluate zero_shot "$AGENT" &
 both $lane $!
 
 {
-    # 3. The critic: DPO on the dialogues with the reference solution.
-    step critic python scripts/train_dpo.py --config configs/mini/critic.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
     # 4. Candidates: what else the agent could have said at each turn.
     step candidates python scripts/sample_best_of_n.py --config configs/mini/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
         --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE

@@ -46,7 +46,6 @@ def test_every_command_is_one_that_its_program_takes(page, monkeypatch):
 SHOWN_AS = {
     "SWEET-RL (the release's reference)": "SWEET-RL",
     "SWEET-RL (the paper's reference)": "SWEET-RL (seed model as reference)",
-    "PMI": "no critic training",
     "SWEET-RL (mean)": "SWEET-RL",
     "without length normalisation (sum)": "without length normalisation",
 }
@@ -74,7 +73,6 @@ def successes(results: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page, part, column, results", [
-    ("README.md", "results", 1, "mini/table2"), ("README.md", "results", 2, "mini_hard/table2"),
     ("results/README.md", "results", 3, "mini/table2"), ("results/README.md", "hard", 3, "mini_hard/table2"),
     ("results/README.md", "ablations", 2, "mini_hard/table3"),
     ("results/README.md", "quick_ablations", 2, "mini/table3"),
@@ -86,10 +84,6 @@ def successes(results: str) -> dict[str, str]:
 ])  # fmt: skip
 def test_the_figures_in_the_readme_and_the_manual_are_those_of_the_results(page, part, column, results):
     success = successes(results)
-    if results.endswith("/table2") and page == "README.md":
-        ablations = successes(results.replace("table2", "table3"))
-        success["no critic training"] = ablations["no critic training"]
-        success["SWEET-RL (seed model as reference)"] = ablations["seed model as reference"]
     if results == "lab/smollm2/table2":
         success |= successes("lab/smollm2/table3")
     rows = {SHOWN_AS.get(row[0], row[0]): row[column] for row in shown(page, part)}

@@ -1,0 +1,74 @@
+"""The table of README has the figures of the studies."""
+
+from __future__ import annotations
+
+import json
+
+from lab.overview.overview import ROOT, difference, overview
+
+
+def rows_of(path: str, key: int = 0) -> dict[str, list[str]]:
+    """The rows of a page's tables by one of their cells."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    return {row[key]: row for row in rows}
+
+
+def shown(one: dict) -> str:
+    mean, *ends = (f"{one[part]:+.1f}" for part in ("mean", "low", "high") if part in one)
+    return f"{mean} ({' to '.join(ends)})" if ends else mean
+
+
+def test_the_front_page_shows_what_was_measured():
+    page, settings = rows_of("README.md"), {row["name"]: row for row in overview()["rows"]}
+    agents = rows_of("lab/agents/results/table.md")
+    of_all = [
+        agents[name][4]
+        for name in ("rejection fine-tuning", "multi-turn DPO", "SWEET-RL, untrained critic", "SWEET-RL")
+    ]
+    assert page["the demo's"][1:] == [*of_all, agents["SWEET-RL - multi-turn DPO"][1], "9"]
+
+    names = {
+        "more hidden rules": "hard world, more seeds",
+        "web pages (similarity)": "web pages (similarity)",
+        "agent never pretrained on solutions": "solution never shown",
+        "SmolLM2-135M": "SmolLM2-135M",
+    }
+    for name, setting in names.items():
+        row = settings[setting]
+        columns = ("rejection fine-tuning", "multi-turn DPO", "untrained", "SWEET-RL")
+        means = ["" if row["means"][one] is None else f"{row['means'][one]:.1f}" for one in columns]
+        assert page[name][1:] == [*means, shown(row["lead"]), str(row["seeds"])], name
+
+    ciphered = rows_of("lab/ciphered/results/policies.md", 1)  # the last row of a name: replies with a clue
+    policies = [ciphered[name] for name in ("rft", "dpo_kl0.03", "untrained-gap", "beta10-kl1-gap")]
+    by_cell = [[float(cell) for cell in row[4].split(", ")] for row in policies]
+    gain = difference(by_cell[3], by_cell[1])
+    row = page["solutions in cipher, 12,800 dialogues, both flags"]
+    assert row[1:] == [*(one[3].split()[0] for one in policies), shown(gain), str(gain["count"])]
+
+
+def test_the_front_page_shows_smollm2_by_sums():
+    success = {
+        run["name"]: 100 * run["success"]["mean"]
+        for table in ("table2", "table3")
+        for run in json.loads((ROOT / f"lab/smollm2/results/{table}.json").read_text(encoding="utf-8"))["runs"]
+    }
+    by_sum = success["without length normalisation"]
+    row = rows_of("README.md")["SmolLM2-135M, $A$ without $1/L$"]
+    assert row[4:] == [f"{by_sum:.1f}", f"{by_sum - success['multi-turn DPO']:+.1f}", "1"]
+
+
+def test_the_front_page_shows_what_came_after_pmi():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    costs = rows_of("lab/costs/results/table.md")
+    mean = {name: row[6] for name, row in costs.items() if len(row) > 6}
+    imitation = float(mean["PMI, pairs by a gap"]) - float(
+        costs["PMI - rejection fine-tuning at equal cost, price 1"][1].split()[0]
+    )
+    gain, interval = costs["own successes afterwards - PMI"][1].split(" ", 1)
+    assert (
+        f"multi-turn DPO {mean['multi-turn DPO, 200 dialogues']}, PMI with `--rule gap` {mean['PMI, pairs by a gap']}, "
+        f"token-matched rejection fine-tuning {imitation:.1f} (all three within chance); PMI, then rejection "
+        f"fine-tuning, {mean['the same, then its own successes']} ({gain} on PMI, {interval.strip('()')})"
+    ) in text
