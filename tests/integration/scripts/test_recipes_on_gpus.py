@@ -49,8 +49,8 @@ def end(*_):
     sys.exit()
 
 signal.signal(signal.SIGTERM, end)
-signal.alarm(120)  # after a test that has failed
-child = subprocess.Popen(["sleep", "120"])
+signal.alarm(1200)  # after a test that has failed
+child = subprocess.Popen(["sleep", "1200"])
 open("{place}/child", "w").write(str(child.pid))
 note("server_on")
 {script}
@@ -92,7 +92,7 @@ class Recipe:
         """Its exit code, what it prints, and its errors."""
         with self.start(*words, **variables) as process:
             try:
-                out, err = process.communicate(timeout=300)
+                out, err = process.communicate(timeout=900)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
@@ -120,7 +120,7 @@ def alive(process: Path) -> bool:
 
 
 def until(holds, process: subprocess.Popen) -> None:
-    end = time.monotonic() + 300
+    end = time.monotonic() + 900
     while not holds():
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.02)
@@ -344,7 +344,7 @@ def test_a_recipe_that_is_ended_leaves_no_server_and_no_step(number, loading, tm
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        process.communicate(timeout=300)
+        process.communicate(timeout=900)
     assert process.returncode == 128 + number
     assert recipe.server_is_gone()
     assert loading or not alive(tmp_path / "step")
