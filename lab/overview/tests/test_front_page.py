@@ -61,6 +61,8 @@ def test_the_front_page_shows_smollm2_by_sums():
 
 def test_the_front_page_shows_what_came_after_pmi():
     text, costs = (ROOT / "README.md").read_text(encoding="utf-8"), rows_of("lab/costs/results/table.md")
-    pmi, after = (costs[name][6] for name in ("PMI, pairs by a gap", "the same, then its own successes"))
+    rows = ("PMI, pairs by a gap", "the same, then its own successes", "rejection fine-tuning, 1,600 dialogues")
+    pmi, after, imitation = (costs[name][6] for name in rows)
     gain = costs["own successes afterwards - PMI"][1]
     assert f"PMI {pmi}, rejection fine-tuning after it {after}, {gain}" in text
+    assert f"rejection fine-tuning alone, on eight times the dialogues, {imitation}" in text
