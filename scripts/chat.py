@@ -64,6 +64,8 @@ def main(
         trajectory = asyncio.run(talk.hold())
         if output is not None:
             output.write(trajectory.to_dict())
+        if (failure := trajectory.failure) is not None:
+            raise UserError(f"{failure['side']}: {failure['message']}")
         return {"turns": trajectory.turns}
 
     if output_path is None:

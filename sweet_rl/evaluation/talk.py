@@ -65,8 +65,10 @@ class Talk:
     async def hold(self) -> Trajectory:
         """The dialogue to its end, with its reward and, if the critic can score all turns, its `turn_credit`.
 
+        If the agent fails, the dialogue so far with its `failure`.
+
         Raises:
-            UserError: The input ends, or the agent fails.
+            UserError: The input ends.
         """
         self._say(
             f"You want: {self.task.problem_description}\nYou know, and the agent does not:\n{self.task.ground_truth}\n"
@@ -86,7 +88,7 @@ class Talk:
         finally:
             await self.agent.close()
         if talked.failure is not None:
-            raise UserError(f"{talked.failure['side']}: {talked.failure['message']}")
+            return talked
         talked = replace(talked, turn_credit=await self._show(talked) or None)
         with self.domain.grader(CodeGrading()) as grader:
             (graded,) = grade_trajectories([talked], grader)

@@ -123,6 +123,8 @@ def _object(e, value, depth):
     for base in kind.__mro__:
         slots = base.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
+            if name.startswith("__") and not name.endswith("__"):  # as Python mangles it
+                name = f"_{base.__name__.lstrip('_')}{name}"
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 attributes[name] = getattr(value, name)
     written_in_python = "__dict__" in dir(kind) or attributes

@@ -15,6 +15,7 @@ from sweet_rl.evaluation.talk import PERSON, Talk, chosen_task
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, read_records
+from tests.support.api_server import MODEL, ApiServer, chat_reply, in_turn, refusal
 from tests.support.command_line import call
 
 
@@ -84,6 +85,18 @@ def test_a_dialogue_is_held_to_its_end_and_kept_if_a_turn_is_empty_or_the_critic
     why = "a turn has no token" if error is None else str(error) or "RuntimeError"
     first = "[credit +0.500]" if error is None else f"[no credit: {why}]"
     assert said[1:3] == [f"agent> Which colour?   {first}", f"agent>    [no credit: {why}]"]
+
+
+def test_what_was_said_is_kept_if_the_agents_server_refuses(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("Red.\n"))
+    written, refused = tmp_path / "talk.jsonl", refusal(400, "the model is gone")
+    with ApiServer(in_turn(chat_reply("Which colour?"), refused)) as server:
+        flags = {"agent_model": MODEL, "agent_hostname": server.url, "agent_tokenizer": "none"}
+        done = call("chat.py", task="3", output_path=written, **flags)
+    assert done.code != 0 and "the model is gone" in done.err
+    (talked,) = read_records(written, Trajectory)
+    assert [one["content"] for one in talked.dialogue_history][1:] == ["Which colour?", "Red."]
+    assert talked.failure is not None and "the model is gone" in talked.failure["message"]
 
 
 class Hostile:

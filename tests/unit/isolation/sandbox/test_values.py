@@ -53,6 +53,13 @@ class Plain:
         self.value = value
 
 
+class Hidden:
+    __slots__ = ("__value",)
+
+    def __init__(self, value):
+        self.__value = value
+
+
 class AlwaysEqual:
     def __init__(self):
         self.here = 1
@@ -76,7 +83,8 @@ EQUAL = [
     (datetime(2020, 1, 1, 2, tzinfo=EAST), datetime(2020, 1, 1, 0, tzinfo=UTC)), (time(1, 2), time(1, 2)),
     (time(2, tzinfo=EAST), time(0, tzinfo=UTC)),
     (timedelta(hours=1), timedelta(minutes=60)), (Colour.RED, Colour.RED), (Level.LOW, 1), (Point(1, 2.0), Point(1, 2)),
-    (Plain([1]), Plain([1])), (float("inf"), float("inf")), ("\ud800", "\ud800"), (1 + 2j, 1 + 2j), (int, int),
+    (Plain([1]), Plain([1])), (Hidden(1), Hidden(1)), (float("inf"), float("inf")),
+    ("\ud800", "\ud800"), (1 + 2j, 1 + 2j), (int, int),
     (ValueError("a"), ValueError("a")), ({"b": 1, "a": 2}, OrderedDict(a=2, b=1)),
     (OrderedDict(a=1, b=2), OrderedDict(a=1.0, b=2)), (1.0, 1.0 + 0.9e-9), (1e-19, 1.0000000001e-19),
     (-1 + 1e-16j, -1 + 0j), (1e15, 1e15 + 1), (1e300, 10**300), (b"ab", memoryview(b"ab")),
@@ -92,7 +100,8 @@ DIFFERENT = [
     (deque([1]), [1]), (range(3), [0, 1, 2]), (datetime(2020, 1, 1), date(2020, 1, 1)),
     (time(2, tzinfo=EAST), time(4, tzinfo=UTC)),
     (datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)), (Colour.RED, Colour.BLUE), (Colour.RED, 1),
-    (Point(1, 2), Point(1, 3)), (Point(1, 2), Plain(1)), ([], None), ("", []), (float("inf"), -float("inf")),
+    (Point(1, 2), Point(1, 3)), (Point(1, 2), Plain(1)), (Hidden(1), Hidden(2)), ([], None),
+    ("", []), (float("inf"), -float("inf")),
     (AlwaysEqual(), Plain(1)), (3, AlwaysEqual()), (iter([1]), [1]), ({1: [1]}, {1: (1,)}), (True, "True"),
     (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)), (Colour.RED, Enum("Colour", {"RED": 7}).RED),
     (1.0, 1.0 + 2e-9), (0.0, 1e-300), (1.6e-19, 0.0), (6.6e-34, -9e-13),
