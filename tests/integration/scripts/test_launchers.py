@@ -122,10 +122,10 @@ def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, 
     ])  # fmt: skip
 
 
-# In place of two lanes of run_mini.sh: the critic, and a baseline that ends once the critic is trained.
-CRITIC_IS_TRAINED = """case "$*" in
-    *configs/mini/critic.yaml*) echo $$ >critic.pid && exec sleep 600 ;;
-    *configs/mini/rejection_fine_tuning.yaml*) until [ -s critic.pid ]; do sleep 0.05; done; %s ;;
+# In place of two lanes of run_mini.sh: candidates without an end, and a baseline that ends once these have begun.
+SAMPLING_HAS_BEGUN = """case "$*" in
+    *configs/mini/sampling.yaml*) echo $$ >sampling.pid && exec sleep 600 ;;
+    *configs/mini/rejection_fine_tuning.yaml*) until [ -s sampling.pid ]; do sleep 0.05; done; %s ;;
 esac"""
 
 
@@ -138,17 +138,20 @@ def has_ended(process: Path) -> bool:
 
 
 def test_a_step_that_fails_shows_its_cause_and_ends_the_other_lane_and_the_recipe(tmp_path):
-    fails = CRITIC_IS_TRAINED.replace("critic.pid", f"{tmp_path}/critic.pid") % "echo no success >&2; exit 2"
+    fails = SAMPLING_HAS_BEGUN.replace("sampling.pid", f"{tmp_path}/sampling.pid") % "echo no success >&2; exit 2"
     command, environment = stand_in(tmp_path, fails, "run_mini", OUT=str(tmp_path / "out"))
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
-    assert "rft" in done.stderr and "no success" in done.stderr and "critic" not in done.stderr
-    assert has_ended(tmp_path / "critic.pid")
+    assert "rft" in done.stderr and "no success" in done.stderr and "candidates" not in done.stderr
+    assert has_ended(tmp_path / "sampling.pid")
     assert not [words for words in noted(tmp_path) if "scripts/rank_best_of_n.py" in words]
 
 
 def test_a_recipe_that_is_ended_ends_its_lanes_and_the_same_command_goes_through_all_steps(tmp_path):
-    waits = CRITIC_IS_TRAINED.replace("critic.pid", f"{tmp_path}/critic.pid") % f"touch {tmp_path}/both; exec sleep 600"
+    waits = (
+        SAMPLING_HAS_BEGUN.replace("sampling.pid", f"{tmp_path}/sampling.pid")
+        % f"touch {tmp_path}/both; exec sleep 600"
+    )
     command, environment = stand_in(tmp_path, waits, "run_mini", OUT=str(tmp_path / "out"))
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as recipe:
         while not (tmp_path / "both").exists():
@@ -156,7 +159,7 @@ def test_a_recipe_that_is_ended_ends_its_lanes_and_the_same_command_goes_through
             time.sleep(0.05)
         recipe.send_signal(signal.SIGTERM)
         assert recipe.wait(timeout=300) == 128 + signal.SIGTERM
-    assert has_ended(tmp_path / "critic.pid")
+    assert has_ended(tmp_path / "sampling.pid")
     (tmp_path / "commands").unlink()
     commands, done = listed("run_mini", tmp_path, OUT=str(tmp_path / "out"))
     assert done.returncode == 0 and len(commands) == 20, done.stderr
