@@ -2,7 +2,7 @@
 # Sourced by a recipe, which has set OUT: runs its steps, two lanes of them at a time. Needs no newer bash than macOS has.
 #
 #   step NAME COMMAND...                    what the command prints goes to $OUT/logs/NAME.log; then one line with its time
-#                                           and number (README); on a terminal, while it runs, its progress every 10 s
+#                                           and number (docs/tutorial.md); on a terminal, while it runs, its progress every 10 s
 #   { step ...; step ...; } & lane=$!       a lane: steps one after the other
 #   { step ...; } & both $lane $!           the recipe goes on when both lanes have ended
 #
@@ -16,7 +16,7 @@ trap 'exit 129' HUP # of a terminal that is closed, unless started by nohup
 trap 'exit 1' USR1 # from a lane whose step failed
 trap stop EXIT
 
-number_of() { # number_of NAME: the number in the README of the step with this log; none for a baseline or a page
+number_of() { # number_of NAME: the number in docs/tutorial.md of the step with this log; none for a baseline or a page
     case "$1" in
         *.test | *.graded) echo 8 ;;
         tasks) echo 0 ;;

@@ -135,6 +135,7 @@ def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
     for name, one, other in (
         ("PMI - SWEET-RL, both by a gap", "pmi-gap", "sweet-gap"),
         ("own successes afterwards - PMI", "own", "pmi-gap"),
+        ("SWEET-RL - multi-turn DPO, 200 dialogues", "sweet-gap", "dpo"),
         ("PMI - multi-turn DPO, 200 dialogues", "pmi-gap", "dpo"),
         ("PMI - multi-turn DPO, 1,600 dialogues", "pmi-gap", "dpo_more"),
         ("PMI - rejection fine-tuning, 1,600 dialogues", "pmi-gap", "rft_more"),

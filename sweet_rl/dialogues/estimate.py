@@ -123,6 +123,6 @@ def estimate(
     """Return lines for the user about dialogues that are to be played. Arguments as in `rest_of_dialogue`."""
     lengths = Lengths.of(tasks, draws_pages)
     costs = most(tasks, max_turns, prompts, candidates, lengths)
-    note = f"{len(tasks):,} dialogues of {max_turns} turns, {lengths}, without reasoning"
+    note = f"{len(tasks):,} dialogues of {max_turns} turns, {lengths}, without reasoning and what is asked again"
     lines = [f"estimate, {side}: {cost}" for side, cost in costs.items()]
     return "\n".join([*lines, f"({note}; --max_calls is a limit)"])

@@ -305,7 +305,7 @@ class ColBench:
         lengths = Lengths.of(self.tasks, self.domain.draws_pages)
         stored = ", without the calls that are stored" if cache else ""
         note = f"{len(self.tasks):,} dialogues of {self.collection.max_turns} turns per model{stored}; {lengths}"
-        more = "without reasoning; one short call to each comes first; --max_calls is a limit"
+        more = "without reasoning and what is asked again; one short call to each comes first; --max_calls is a limit"
         return "\n".join([*lines, f"({note}, {more})"])
 
     def card(self) -> RunCard:

@@ -25,7 +25,7 @@ GRADED = ".graded.jsonl"
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the recipes: number in the README (none for a baseline), output, names of outputs, script."""
+    """A step of the recipes: number in docs/tutorial.md (none for a baseline), output, names of outputs, script."""
 
     number: str
     what: str
