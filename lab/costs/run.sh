@@ -8,7 +8,8 @@
 #   NUM_TRAIN=8 NUM_TEST=4 bash lab/costs/run.sh     every step on a handful of tasks
 #
 # Policies: zero_shot, rft and dpo (200 dialogues), pmi-gap and sweet-gap (their candidates too), rft_more and dpo_more (1,600
-# dialogues), own-EPOCHS and again-EPOCHS (rejection fine-tuning of pmi-gap and of rft on 200 dialogues of their own).
+# dialogues), own-EPOCHS and again-EPOCHS (rejection fine-tuning of pmi-gap and of rft on 200 dialogues of their own), and after
+# pmi-gap and sweet-gap pmi-halves and sweet-halves (pairs of the same ranking, one of the better half over one of the worse).
 set -euo pipefail
 
 MAKER="${MAKER:-0}" DRAW="${DRAW:-201}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST="${NUM_TEST:-400}" PART="${PART:-test}" SEED=0
@@ -52,8 +53,11 @@ by_gap() { # by_gap NAME FLAGS: steps 4 to 7, pairs by a gap
     python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed $SEED \
         --input_path "$OUT/few.rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
     python scripts/rank_best_of_n.py "${@:2}" --input_path "$OUT/candidates.jsonl" --output_path "$OUT/$1.ranked.jsonl"
-    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --rule gap --seed $SEED \
-        --input_path "$OUT/$1.ranked.jsonl" --output_path "$OUT/$1.turn_pairs.jsonl"
+    paired "$1" "$1" gap
+}
+paired() { # paired NAME RANKED RULE: steps 6 and 7
+    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --rule "$3" --seed $SEED \
+        --input_path "$OUT/$2.ranked.jsonl" --output_path "$OUT/$1.turn_pairs.jsonl"
     prefer "$1" "$1.turn_pairs" actor
 }
 play few 4 "$AGENT"
@@ -68,6 +72,7 @@ for policy in $POLICIES; do
             prefer critic few.pairs_with_c critic
             by_gap sweet-gap --config $CONFIGS/ranking.yaml --model_id "$OUT/critic"
             ;;
+        pmi-halves | sweet-halves) paired "$policy" "${policy%-halves}-gap" halves ;;
         rft_more) play many 32 "$AGENT" && imitate rft_more many "$AGENT" --max_epochs 8 ;;
         dpo_more) play many 32 "$AGENT" && prefer dpo_more many.pairs multi_turn_dpo --max_epochs 2 --max_pairs_per_prompt 32 ;;
         own-*) play own 4 "$OUT/pmi-gap" && imitate "$policy" own "$OUT/pmi-gap" --max_epochs "${policy#own-}" ;;
