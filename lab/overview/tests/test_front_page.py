@@ -68,5 +68,8 @@ def test_the_front_page_shows_other_agents_and_what_came_after_pmi():
     assert row[1:] == [*few, *by_gap, costs["SWEET-RL - multi-turn DPO, 200 dialogues"][1], "5"]
     after, imitation = mean["the same, then its own successes"], mean["rejection fine-tuning, 1,600 dialogues"]
     gain = costs["own successes afterwards - PMI"][1]
-    said = f"rejection fine-tuning after PMI (400 dialogues) has {after}, {gain}; alone (1,600) {imitation}"
+    said = (
+        f"PMI, then rejection fine-tuning (400 dialogues) {after}, {gain.replace(' (', ' on PMI (')}; rejection "
+        f"fine-tuning alone (1,600) {imitation}"
+    )
     assert said in (ROOT / "README.md").read_text(encoding="utf-8")
