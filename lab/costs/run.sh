@@ -9,7 +9,8 @@
 #
 # Policies: zero_shot, rft and dpo (200 dialogues), pmi-gap and sweet-gap (their candidates too), rft_more and dpo_more (1,600
 # dialogues), own-EPOCHS and again-EPOCHS (rejection fine-tuning of pmi-gap and of rft on 200 dialogues of their own), and after
-# pmi-gap and sweet-gap pmi-halves and sweet-halves (pairs of the same ranking, one of the better half over one of the worse).
+# pmi-gap and sweet-gap pmi-halves and sweet-halves (pairs of the same ranking, one of the better half over one of the worse) and
+# then-EPOCHS, as own-EPOCHS but of pmi-halves.
 set -euo pipefail
 
 MAKER="${MAKER:-0}" DRAW="${DRAW:-201}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST="${NUM_TEST:-400}" PART="${PART:-test}" SEED=0
@@ -76,6 +77,7 @@ for policy in $POLICIES; do
         rft_more) play many 32 "$AGENT" && imitate rft_more many "$AGENT" --max_epochs 8 ;;
         dpo_more) play many 32 "$AGENT" && prefer dpo_more many.pairs multi_turn_dpo --max_epochs 2 --max_pairs_per_prompt 32 ;;
         own-*) play own 4 "$OUT/pmi-gap" && imitate "$policy" own "$OUT/pmi-gap" --max_epochs "${policy#own-}" ;;
+        then-*) play then 4 "$OUT/pmi-halves" && imitate "$policy" then "$OUT/pmi-halves" --max_epochs "${policy#then-}" ;;
         again-*) play again 4 "$OUT/rft" && imitate "$policy" again "$OUT/rft" --max_epochs "${policy#again-}" ;;
         *) echo "run.sh: unknown policy $policy" >&2 && exit 2 ;;
     esac
