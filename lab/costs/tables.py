@@ -31,11 +31,14 @@ NAMES = {
     "dpo": "multi-turn DPO, 200 dialogues",
     "dpo_more": "multi-turn DPO, 1,600 dialogues",
     "sweet-gap": "SWEET-RL, pairs by a gap",
+    "sweet-halves": "SWEET-RL, pairs by halves",
     "pmi-gap": "PMI, pairs by a gap",
-    "own": "the same, then its own successes",
+    "pmi-halves": "PMI, pairs by halves",
+    "own": "PMI, pairs by a gap, then its own successes",
+    "then": "PMI, pairs by halves, then its own successes",
     "again": "rejection fine-tuning, 200 dialogues, then its own successes",
 }
-ADDED = {"dpo_more", "again"}  # not in all cells
+ADDED = {"dpo_more", "again", "sweet-halves", "pmi-halves", "then"}  # not in all cells
 SAMPLED = {  # files, by policy
     "zero_shot": (),
     "rft": ("few",),
@@ -43,8 +46,11 @@ SAMPLED = {  # files, by policy
     "dpo": ("few",),
     "dpo_more": ("many",),
     "sweet-gap": ("few", "candidates"),
+    "sweet-halves": ("few", "candidates"),
     "pmi-gap": ("few", "candidates"),
+    "pmi-halves": ("few", "candidates"),
     "own": ("few", "candidates", "own"),
+    "then": ("few", "candidates", "then"),
     "again": ("few", "again"),
 }
 BASELINES = {"rft_more": "rft", "dpo_more": "dpo"}  # with 1,600 dialogues and with 200
@@ -75,7 +81,7 @@ def collect(runs: str) -> None:
         return len(encode(text, add_special_tokens=False))
 
     for folder in sorted(Path(runs).glob("agent*-draw*")):
-        files = {name: folder / f"{name}.jsonl" for name in ("few", "many", "candidates", "own", "again")}
+        files = {name: folder / f"{name}.jsonl" for name in ("few", "many", "candidates", "own", "then", "again")}
         sampled = {name: tokens_of(file, count) for name, file in files.items() if file.exists()}
         own = found.setdefault(folder.name, {})
         for policy in NAMES:
@@ -123,6 +129,12 @@ def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
     """The declared differences in points, by cell."""
     rows = []
     for price in (1, 0, 9):
+        for policy in ("pmi-halves", "then"):  # not declared
+            known = {key: cell for key, cell in found.items() if cell.keys() >= {policy, "rft_more"}}
+            gaps = {
+                k: cell[policy]["success"] - at_equal_cost(cell, "rft_more", price, policy) for k, cell in known.items()
+            }
+            rows.append((f"{NAMES[policy]} - rejection fine-tuning at equal cost, price {price}", gaps))
         better = better_baseline(found, price)
         pairs = [(policy, more) for more in (better, *BASELINES.keys() - {better}) for policy in ("pmi-gap", "own")]
         for policy, more in pairs:
@@ -136,7 +148,13 @@ def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
         ("PMI - SWEET-RL, both by a gap", "pmi-gap", "sweet-gap"),
         ("own successes afterwards - PMI", "own", "pmi-gap"),
         ("SWEET-RL - multi-turn DPO, 200 dialogues", "sweet-gap", "dpo"),
+        ("SWEET-RL by halves - multi-turn DPO, 200 dialogues", "sweet-halves", "dpo"),
+        ("SWEET-RL by halves - by a gap", "sweet-halves", "sweet-gap"),
         ("PMI - multi-turn DPO, 200 dialogues", "pmi-gap", "dpo"),
+        ("PMI by halves - multi-turn DPO, 200 dialogues", "pmi-halves", "dpo"),
+        ("PMI by halves - by a gap", "pmi-halves", "pmi-gap"),
+        ("PMI by halves - SWEET-RL by halves", "pmi-halves", "sweet-halves"),
+        ("own successes after PMI by halves - PMI by halves", "then", "pmi-halves"),
         ("PMI - multi-turn DPO, 1,600 dialogues", "pmi-gap", "dpo_more"),
         ("PMI - rejection fine-tuning, 1,600 dialogues", "pmi-gap", "rft_more"),
         ("own successes afterwards - rejection fine-tuning, 1,600 dialogues", "own", "rft_more"),

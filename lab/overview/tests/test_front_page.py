@@ -60,16 +60,15 @@ def test_the_front_page_shows_smollm2_by_sums():
 
 
 def test_the_front_page_shows_other_agents_and_what_came_after_pmi():
-    costs = rows_of("lab/costs/results/table.md")
+    costs, text = rows_of("lab/costs/results/table.md"), (ROOT / "README.md").read_text(encoding="utf-8")
     mean = {name: row[6] for name, row in costs.items() if len(row) > 6}
-    by_gap = [mean[f"{name}, pairs by a gap"] for name in ("PMI", "SWEET-RL")]
     few = [mean[f"{name}, 200 dialogues"] for name in ("rejection fine-tuning", "multi-turn DPO")]
-    row = rows_of("README.md")["hard world, five agent-task pairs, `--rule gap`"]
-    assert row[1:] == [*few, *by_gap, costs["SWEET-RL - multi-turn DPO, 200 dialogues"][1], "5"]
-    after, imitation = mean["the same, then its own successes"], mean["rejection fine-tuning, 1,600 dialogues"]
-    gain = costs["own successes afterwards - PMI"][1]
-    said = (
-        f"PMI, then rejection fine-tuning (400 dialogues) {after}, {gain.replace(' (', ' on PMI (')}; rejection "
-        f"fine-tuning alone (1,600) {imitation}"
-    )
-    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+    by_halves = [mean[f"{name}, pairs by halves"] for name in ("PMI", "SWEET-RL")]
+    lead = costs["SWEET-RL by halves - multi-turn DPO, 200 dialogues"][1]
+    assert rows_of("README.md")["hard world, five agent-task pairs"][1:] == [*few, *by_halves, lead, "5"]
+
+    after = "PMI, pairs by halves, then its own successes"
+    as_dear, dearer = (costs[f"{after} - rejection fine-tuning at equal cost, price {price}"][1] for price in (1, 9))
+    assert f"PMI minus DPO is {costs['PMI by halves - multi-turn DPO, 200 dialogues'][1]}" in text
+    assert f"PMI, then rejection fine-tuning, has {mean[after]};" in text
+    assert f"that is {as_dear}, {dearer} if a human's token costs nine" in text
