@@ -77,7 +77,7 @@ for policy in $POLICIES; do
         rft_more) play many 32 "$AGENT" && imitate rft_more many "$AGENT" --max_epochs 8 ;;
         dpo_more) play many 32 "$AGENT" && prefer dpo_more many.pairs multi_turn_dpo --max_epochs 2 --max_pairs_per_prompt 32 ;;
         own-*) play own 4 "$OUT/pmi-gap" && imitate "$policy" own "$OUT/pmi-gap" --max_epochs "${policy#own-}" ;;
-        then-*) play then 4 "$OUT/pmi-halves" && imitate "$policy" then "$OUT/pmi-halves" --max_epochs "${policy#then-}" ;;
+        then-*) play "then" 4 "$OUT/pmi-halves" && imitate "$policy" "then" "$OUT/pmi-halves" --max_epochs "${policy#then-}" ;;
         again-*) play again 4 "$OUT/rft" && imitate "$policy" again "$OUT/rft" --max_epochs "${policy#again-}" ;;
         *) echo "run.sh: unknown policy $policy" >&2 && exit 2 ;;
     esac
