@@ -71,6 +71,6 @@ def test_the_front_page_shows_other_agents_and_what_came_after_pmi():
     as_dear, dearer = (costs[f"{after} - rejection fine-tuning at equal cost, price {price}"][1] for price in (1, 9))
     dpo = costs["PMI by halves - multi-turn DPO, 200 dialogues"][1]
     assert (
-        f"PMI minus DPO {dpo}. PMI, then rejection fine-tuning: {mean[after]}; minus rejection fine-tuning of equal cost: "
-        f"{as_dear}, or {dearer} if human tokens cost nine"
+        f"PMI minus DPO {dpo}. PMI, then rejection fine-tuning: {mean[after]}; over rejection fine-tuning of equal "
+        f"cost: {as_dear}, {dearer} if human tokens cost nine"
     ) in text
