@@ -2,7 +2,8 @@
 # Sourced by a recipe, which has set OUT: runs its steps, two lanes of them at a time. Needs no newer bash than macOS has.
 #
 #   step NAME COMMAND...                    what the command prints goes to $OUT/logs/NAME.log; then one line with its time
-#                                           and number (docs/tutorial.md); on a terminal, while it runs, its progress every 10 s
+#                                           and number (docs/tutorial.md); on a terminal, while it runs, its progress
+#                                           every 10 s
 #   { step ...; step ...; } & lane=$!       a lane: steps one after the other
 #   { step ...; } & both $lane $!           the recipe goes on when both lanes have ended
 #
