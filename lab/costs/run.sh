@@ -46,6 +46,10 @@ imitate() { # imitate NAME DIALOGUES PRETRAIN FLAGS: rejection fine-tuning
     python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$3" --dataset "$OUT/$2.rewarded.jsonl" \
         --save_path "$OUT/$1" --seed $SEED "${@:4}"
 }
+imitate_own() { # imitate_own MODEL: rejection fine-tuning of a policy on its own dialogues, for $policy: NAME-EPOCHS
+    play "${policy%-*}" 4 "$OUT/$1"
+    imitate "$policy" "${policy%-*}" "$OUT/$1" --max_epochs "${policy#*-}"
+}
 prefer() { # prefer NAME PAIRS CONFIG FLAGS: DPO
     python scripts/train_dpo.py --config $CONFIGS/"$3".yaml --pretrain "$AGENT" --dataset "$OUT/$2.jsonl" \
         --save_path "$OUT/$1" --seed $SEED "${@:4}"
@@ -76,9 +80,9 @@ for policy in $POLICIES; do
         pmi-halves | sweet-halves) paired "$policy" "${policy%-halves}-gap" halves ;;
         rft_more) play many 32 "$AGENT" && imitate rft_more many "$AGENT" --max_epochs 8 ;;
         dpo_more) play many 32 "$AGENT" && prefer dpo_more many.pairs multi_turn_dpo --max_epochs 2 --max_pairs_per_prompt 32 ;;
-        own-*) play own 4 "$OUT/pmi-gap" && imitate "$policy" own "$OUT/pmi-gap" --max_epochs "${policy#own-}" ;;
-        then-*) play "then" 4 "$OUT/pmi-halves" && imitate "$policy" "then" "$OUT/pmi-halves" --max_epochs "${policy#then-}" ;;
-        again-*) play again 4 "$OUT/rft" && imitate "$policy" again "$OUT/rft" --max_epochs "${policy#again-}" ;;
+        own-*) imitate_own pmi-gap ;;
+        then-*) imitate_own pmi-halves ;;
+        again-*) imitate_own rft ;;
         *) echo "run.sh: unknown policy $policy" >&2 && exit 2 ;;
     esac
     python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --seed $SEED \

@@ -126,20 +126,15 @@ def better_baseline(found: Cells, price: float) -> str:
 
 
 def differences(found: Cells) -> list[tuple[str, dict[tuple[int, int], float]]]:
-    """The declared differences in points, by cell."""
+    """The differences in points, declared or added, by cell."""
     rows = []
     for price in (1, 0, 9):
-        for policy in ("pmi-halves", "then"):  # not declared
-            known = {key: cell for key, cell in found.items() if cell.keys() >= {policy, "rft_more"}}
-            gaps = {
-                k: cell[policy]["success"] - at_equal_cost(cell, "rft_more", price, policy) for k, cell in known.items()
-            }
-            rows.append((f"{NAMES[policy]} - rejection fine-tuning at equal cost, price {price}", gaps))
         better = better_baseline(found, price)
-        pairs = [(policy, more) for more in (better, *BASELINES.keys() - {better}) for policy in ("pmi-gap", "own")]
+        pairs = [(policy, "rft_more") for policy in ("pmi-halves", "then")]  # not declared
+        pairs += [(policy, more) for more in (better, *BASELINES.keys() - {better}) for policy in ("pmi-gap", "own")]
         for policy, more in pairs:
-            name = {"pmi-gap": "PMI", "own": "own successes afterwards"}[policy]
-            known = {key: cell for key, cell in found.items() if more in cell}
+            name = {"pmi-gap": "PMI", "own": "own successes afterwards"}.get(policy, NAMES[policy])
+            known = {key: cell for key, cell in found.items() if cell.keys() >= {policy, more}}
             gaps = {
                 key: cell[policy]["success"] - at_equal_cost(cell, more, price, policy) for key, cell in known.items()
             }

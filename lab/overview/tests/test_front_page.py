@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from lab.outcomes import shown
 from lab.overview.overview import ROOT, difference, overview
 
 
@@ -12,11 +15,6 @@ def rows_of(path: str, key: int = 0) -> dict[str, list[str]]:
     text = (ROOT / path).read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
     return {row[key]: row for row in rows}
-
-
-def shown(one: dict) -> str:
-    mean, *ends = (f"{one[part]:+.1f}" for part in ("mean", "low", "high") if part in one)
-    return f"{mean} ({' to '.join(ends)})" if ends else mean
 
 
 def test_the_front_page_shows_what_was_measured():
@@ -74,3 +72,14 @@ def test_the_front_page_shows_other_agents_and_what_came_after_pmi():
         f"PMI minus DPO {dpo}. PMI, then rejection fine-tuning: {mean[after]}; over rejection fine-tuning of equal "
         f"cost: {as_dear}, {dearer} if human tokens cost nine"
     ) in text
+
+
+@pytest.mark.parametrize(("file", "critic", "pairs", "warns"), [
+    ("pages/results/pages_credit", "SWEET critic", "complete page over draft", True),
+    ("pretraining/results/credit_0", "trained (sampling reference)", "complete answer over question", True),
+    ("smollm2/results/credit", "SWEET-RL", "complete answer over question", True),
+    ("smollm2/results/credit", "without length normalisation", "complete answer over question", False),
+])  # fmt: skip
+def test_the_front_page_says_of_which_losses_the_order_of_right_answers_warns(file, critic, pairs, warns):
+    measured = json.loads((ROOT / f"lab/{file}.json").read_text(encoding="utf-8"))
+    assert (measured[critic]["groups"][pairs]["accuracy"] < 0.5) is warns
