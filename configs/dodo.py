@@ -100,7 +100,7 @@ else:
     OTHERS, JUDGE = {}, variable("JUDGE", "")
     os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
 if SMOKE:
-    TRAIN += " --max_epochs 1"
+    TRAIN += " --max_steps 2 --max_epochs none"
     SAMPLE, PAIR = "--data_fraction 0.1 --best_of_n 4", "--num_pairs 1"
     SHARES, ALL_DIALOGUES, BEST_OF = {40: 10}, 64, (2,)
 
@@ -138,8 +138,10 @@ NO_INPUTS = ("--cache", "--protocol_files")  # flags of folders that no step mak
 def step(output, command, *more_outputs):
     """A task for one command. Its inputs are the configuration and all other paths below OUT."""
     words, outputs = command.split(), [output, *more_outputs]
-    for flag, value in CHOSEN.get(Path(output).stem, {}).items():
-        words += [f"--{flag}", str(value)]
+    stem = Path(output).stem
+    for flag, value in CHOSEN.get(stem, {}).items():
+        if flag != "max_epochs" or stem.startswith("sweet"):  # the configurations have the others' budgets in steps
+            words += [f"--{flag}", str(value)]
     read = [word for flag, word in pairwise(words) if flag not in NO_INPUTS]
     inputs = [word for word in read if word.startswith(f"{OUT}/") or word.endswith((".yaml", ".jsonl"))]
     inputs = [file_of(word) for word in inputs if word not in outputs and "://" not in word]

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from turns import Turns, peak_bytes
 
@@ -20,7 +21,7 @@ from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train
-from sweet_rl.training.order import epoch_order, prompt_groups
+from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
@@ -55,8 +56,9 @@ def main(job_path: str, result_path: str) -> None:
     share = share_prompts(model, None, engine.device, dtype, backward=True)
     objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share)
     together = settings.max_pairs_per_prompt
-    groups, costs = prompt_groups(examples, split[0], together)
-    order = epoch_order(groups, costs, job["batch"], settings.seed, epoch=0).tolist()
+    groups = prompt_groups(examples, split[0], together)
+    steps = epoch_steps(groups, examples.lengths, job["batch"], settings.seed, epoch=0)
+    order = np.concatenate(steps).tolist()
     Path(job["order"]).write_text(json.dumps(order))
     log = Log(engine.accelerator, [], job["folder"])
     train(model, objective, examples, split, engine, log, Checkpoints(Path(job["folder"]), settings, engine), together)

@@ -82,21 +82,26 @@ def main(
         overwrite: Replace what another command left in --save_path.
     """
     run_of = Training(pretrain, dataset, save_path, training, data, overwrite)
-    chat = ChatFormat.from_pretrained(run_of.weights)
-    examples = encoded_once(lambda: encode_pairs(run_of.read(PreferencePair), chat, data, dataset), run_of.accelerator)
-
-    def make() -> tuple[torch.nn.Module, Objective]:
-        reference = frozen_logps(examples.texts, run_of.weights, run_of)
-        frozen = freeze(run_of.load_weights(run_of.weights), run_of.accelerator.device)
-        model = run_of.trainable(run_of.load_weights(run_of.weights))
-        share = run_of.share_prompts(model) and run_of.share_prompts(frozen)
-        plain = preference_objective(examples, reference, preference, share)
-        losses = functools.partial(centred_losses, how=preference, centring=centring)
-        return model, Objective(plain.collate, losses, functools.partial(logps_and_kl, frozen))
-
-    counts = {"pairs": len(examples), "texts": len(examples.texts)}
     recorded = to_settings(preference, centring) | {"normalize": preference.normalization}
-    run_of.run(examples, counts, recorded, chat, make)
+    with run_of.opened(recorded) as unfinished:
+        if not unfinished:
+            return
+        chat = ChatFormat.from_pretrained(run_of.weights)
+        examples = encoded_once(
+            lambda: encode_pairs(run_of.read(PreferencePair), chat, data, dataset), run_of.accelerator
+        )
+
+        def make() -> tuple[torch.nn.Module, Objective]:
+            reference = frozen_logps(examples.texts, run_of.weights, run_of)
+            frozen = freeze(run_of.load_weights(run_of.weights), run_of.accelerator.device)
+            model = run_of.trainable(run_of.load_weights(run_of.weights))
+            share = run_of.share_prompts(model) and run_of.share_prompts(frozen)
+            plain = preference_objective(examples, reference, preference, share)
+            losses = functools.partial(centred_losses, how=preference, centring=centring)
+            return model, Objective(plain.collate, losses, functools.partial(logps_and_kl, frozen))
+
+        counts = {"pairs": len(examples), "texts": len(examples.texts)}
+        run_of.fit(examples, counts, chat, make)
 
 
 if __name__ == "__main__":

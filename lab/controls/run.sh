@@ -45,7 +45,7 @@ for control in $CONTROLS; do
                 grep '^success' | sed "s/^/with the solution in sight: /"
             python -m lab.controls.informed forget --input_path "$RUN/informed.graded.jsonl" \
                 --output_path "$RUN/forgetful.jsonl"
-            python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
+            python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" --max_steps none --max_epochs "$epochs" \
                 --dataset "$RUN/forgetful.jsonl" --save_path "$model" --seed "$SEED"
             ;;
         dpo | rft) # 32 dialogues a task: as many sampled tokens as the dialogues and candidates of SWEET-RL, and as many pairs
@@ -54,12 +54,12 @@ for control in $CONTROLS; do
                 --preference_path "$RUN/many.pairs.jsonl" >/dev/null
             if [ "$control" = dpo ]; then
                 epochs="${EPOCHS:-1}" model="$RUN/dpo-$epochs"
-                python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
+                python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_steps none --max_epochs "$epochs" \
                     --max_pairs_per_prompt 32 --dataset "$RUN/many.pairs.jsonl" --save_path "$model" --seed "$SEED"
             else
                 epochs="${EPOCHS:-16}" model="$RUN/rft-$epochs"
                 python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
-                    --max_epochs "$epochs" --dataset "$RUN/many.graded.jsonl" --save_path "$model" --seed "$SEED"
+                    --max_steps none --max_epochs "$epochs" --dataset "$RUN/many.graded.jsonl" --save_path "$model" --seed "$SEED"
             fi
             ;;
         *) echo "run.sh: unknown control $control" >&2 && exit 2 ;;

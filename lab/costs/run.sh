@@ -48,7 +48,7 @@ imitate() { # imitate NAME DIALOGUES PRETRAIN FLAGS: rejection fine-tuning
 }
 imitate_own() { # imitate_own MODEL: rejection fine-tuning of a policy on its own dialogues, for $policy: NAME-EPOCHS
     play "${policy%-*}" 4 "$OUT/$1"
-    imitate "$policy" "${policy%-*}" "$OUT/$1" --max_epochs "${policy#*-}"
+    imitate "$policy" "${policy%-*}" "$OUT/$1" --max_steps none --max_epochs "${policy#*-}"
 }
 prefer() { # prefer NAME PAIRS CONFIG FLAGS: DPO
     python scripts/train_dpo.py --config $CONFIGS/"$3".yaml --pretrain "$AGENT" --dataset "$OUT/$2.jsonl" \
@@ -78,8 +78,8 @@ for policy in $POLICIES; do
             by_gap sweet-gap --config $CONFIGS/ranking.yaml --model_id "$OUT/critic"
             ;;
         pmi-halves | sweet-halves) paired "$policy" "${policy%-halves}-gap" halves ;;
-        rft_more) play many 32 "$AGENT" && imitate rft_more many "$AGENT" --max_epochs 8 ;;
-        dpo_more) play many 32 "$AGENT" && prefer dpo_more many.pairs multi_turn_dpo --max_epochs 2 --max_pairs_per_prompt 32 ;;
+        rft_more) play many 32 "$AGENT" && imitate rft_more many "$AGENT" --max_steps none --max_epochs 8 ;;
+        dpo_more) play many 32 "$AGENT" && prefer dpo_more many.pairs multi_turn_dpo --max_steps none --max_epochs 2 --max_pairs_per_prompt 32 ;;
         own-*) imitate_own pmi-gap ;;
         then-*) imitate_own pmi-halves ;;
         again-*) imitate_own rft ;;

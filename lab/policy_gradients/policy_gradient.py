@@ -103,31 +103,34 @@ def train_policy_gradient(
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     weights, frozen = training.weights, model_path(ref_pretrain or pretrain)
-    chat = ChatFormat.from_pretrained(weights)
-    if how.kl_coef and frozen != weights:
-        check_vocabulary(chat, frozen, "--ref_pretrain")
-    examples = encoded_once(
-        lambda: encode_policy_examples(training.read(Trajectory), chat, data, how, dataset), training.accelerator
-    )
-    for path in {weights, *([frozen] if how.kl_coef else [])}:
-        check_loadable(path)
-
-    def make() -> tuple[torch.nn.Module, Objective]:
-        sampled = examples.sampled
-        if sampled is None:
-            sampled = frozen_logps(examples.texts, weights, training)
-        else:
-            own = frozen_logps(examples.texts[:CHECKED], weights, training)
-            check_sampler(own, sampled[:CHECKED], exact=not settings.bf16)
-        reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
-        model = training.trainable(training.load_weights(weights))
-        return model, policy_gradient_objective(examples, sampled, reference, how, training.share_prompts(model))
-
     recorded, inputs = to_settings(how), []
     if how.kl_coef:
         recorded["ref_pretrain"] = ref_pretrain or pretrain
         inputs.append(model_input(ref_pretrain or pretrain))
-    # Siblings share a batch, in which their advantages cancel: batches of similar lengths alone would hold only good or
-    # only bad dialogues, because an agent that answers too early does so in a short one.
-    together = settings.train_batch_size
-    return training.run(examples, {"trajectories": len(examples)}, recorded, chat, make, inputs, together)
+    with training.opened(recorded, inputs) as unfinished:
+        if not unfinished:
+            return None
+        chat = ChatFormat.from_pretrained(weights)
+        if how.kl_coef and frozen != weights:
+            check_vocabulary(chat, frozen, "--ref_pretrain")
+        examples = encoded_once(
+            lambda: encode_policy_examples(training.read(Trajectory), chat, data, how, dataset), training.accelerator
+        )
+        for path in {weights, *([frozen] if how.kl_coef else [])}:
+            check_loadable(path)
+
+        def make() -> tuple[torch.nn.Module, Objective]:
+            sampled = examples.sampled
+            if sampled is None:
+                sampled = frozen_logps(examples.texts, weights, training)
+            else:
+                own = frozen_logps(examples.texts[:CHECKED], weights, training)
+                check_sampler(own, sampled[:CHECKED], exact=not settings.bf16)
+            reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
+            model = training.trainable(training.load_weights(weights))
+            return model, policy_gradient_objective(examples, sampled, reference, how, training.share_prompts(model))
+
+        # Siblings share a step, in which their advantages cancel: steps of similar lengths alone would hold only good
+        # or only bad dialogues, because an agent that answers too early does so in a short one.
+        together = settings.train_batch_size
+        return training.fit(examples, {"trajectories": len(examples)}, chat, make, together)

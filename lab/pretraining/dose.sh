@@ -85,13 +85,13 @@ for policy in $POLICIES; do
     case "$policy" in
         dpo3200)
             epochs="${EPOCHS:-4}" model="$RUN/dpo3200-${EPOCHS:-4}"
-            python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_epochs "$epochs" \
+            python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" --max_steps none --max_epochs "$epochs" \
                 --dataset "$RUN/3200.pairs.jsonl" --save_path "$model" --seed "$SEED"
             ;;
         rft3200)
             epochs="${EPOCHS:-16}" model="$RUN/rft3200-${EPOCHS:-16}"
             python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
-                --max_epochs "$epochs" --dataset "$RUN/3200.graded.jsonl" --save_path "$model" --seed "$SEED"
+                --max_steps none --max_epochs "$epochs" --dataset "$RUN/3200.graded.jsonl" --save_path "$model" --seed "$SEED"
             ;;
         *) # 5 to 7. Questions in the order of the critic, answers by their reward; half over half.
             case "$policy" in

@@ -63,7 +63,7 @@ for policy in $POLICIES; do
     # 7 and 8, with the settings of SWEET-RL; `chosen` imitates the chosen texts, with its learning rate and steps.
     case "$policy" in
         *-chosen)
-            python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --learning_rate 2e-4 --max_epochs 1 \
+            python scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --learning_rate 2e-4 --max_steps none --max_epochs 1 \
                 --pretrain "$AGENT" --dataset "$pairs" --save_path "$RUN/$policy" --seed "$SEED"
             ;;
         *)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,18 +31,16 @@ def divided_batch(settings: TrainingSettings, processes: int) -> tuple[int, int]
 
 
 def step_batches(
-    order: Sequence[int] | np.ndarray, step_size: int, micro_size: int, process: int = 0, processes: int = 1
+    steps: Iterable[Sequence[int] | np.ndarray], micro_size: int, process: int = 0, processes: int = 1
 ) -> Iterator[list[list[int]]]:
     """The micro-batches of one process, step by step.
 
-    Each step's examples are divided evenly among the processes, and each share into micro-batches. In the last step of
-    an epoch there may be fewer examples than `step_size`. All processes then have as many micro-batches as the one with
-    the largest share, because gradients are averaged and sharded weights are gathered in step; a process without
-    examples for one gets [FILLER, example], which must not count.
+    Each step's examples are divided evenly among the processes, and each share into micro-batches. All processes have
+    as many micro-batches as the one with the largest share, because gradients are averaged and sharded weights are
+    gathered in step; a process without examples for one gets [FILLER, example], which must not count.
 
     Args:
-        order: Indices of all examples in the order of an epoch.
-        step_size: Number of examples per optimiser step, over all processes.
+        steps: Indices of the examples of each optimiser step, over all processes.
         micro_size: Number of examples that one process computes at the same time.
         process: Number of this process, from 0.
         processes: Number of processes.
@@ -50,8 +48,7 @@ def step_batches(
     Yields:
         For each step its micro-batches, each a list of indices.
     """
-    for start in range(0, len(order), step_size):
-        step = np.asarray(order[start : start + step_size])
+    for step in map(np.asarray, steps):
         own = np.array_split(step, processes)[process].tolist()
         largest_share = -(-len(step) // processes)
         yield [own[at : at + micro_size] or [FILLER, int(step[0])] for at in range(0, largest_share, micro_size)]

@@ -44,7 +44,9 @@ class Zero(Engine):
         # Given to Accelerator, `cpu` would switch DeepSpeed off.
         PartialState(cpu=not torch.cuda.is_available(), timeout=TIMEOUT)
         plugin = DeepSpeedPlugin(hf_ds_config=config)
-        accelerator = Accelerator(deepspeed_plugin=plugin, gradient_accumulation_steps=accumulated)
+        accelerator = Accelerator(
+            mixed_precision="no", deepspeed_plugin=plugin, gradient_accumulation_steps=accumulated
+        )
         from deepspeed import init_distributed
 
         init_distributed()  # ZeRO-3 splits weights while they load

@@ -87,33 +87,36 @@ def train_preferences(
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
-    chat = ChatFormat.from_pretrained(weights)
-    if frozen != weights:
-        check_vocabulary(chat, frozen, "--ref_pretrain")
-    accelerator = training.accelerator
     if how.kl_coef and training.engine.divided:
         raise UserError(
             "--kl_coef needs the whole reference in every process: --zero_stage up to 2, or --lora_rank without one."
         )
-    examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), accelerator)
-    for path in {weights, frozen}:
-        check_loadable(path)
-
-    def make() -> tuple[torch.nn.Module, Objective]:
-        # One load for both, if the reference is the trained model without its adapter.
-        once = functools.cache(lambda: training.load_weights(weights))
-        same = settings.lora_rank and frozen == weights and settings.plain
-        load = (lambda: once().to(accelerator.device).eval()) if same else None
-        reference = frozen_logps(examples.texts, frozen, training, load)
-        model = training.trainable(once())
-        share, beside = training.share_prompts(model), None
-        if how.kl_coef:
-            beside = training.engine.load_frozen(lambda: training.load_weights(frozen))
-            share = training.share_prompts(beside) and share
-        objective = preference_objective(examples, reference, how, share, beside)
-        first_loss = expected_first_loss(how) if frozen == weights else None
-        return model, dataclasses.replace(objective, first_loss=first_loss)
-
-    counts = {"pairs": len(examples), "texts": len(examples.texts)}
     recorded = {"ref_pretrain": ref_pretrain, **to_settings(how), "normalize": how.normalization}
-    return training.run(examples, counts, recorded, chat, make, [model_input(ref_pretrain)])
+    with training.opened(recorded, [model_input(ref_pretrain)]) as unfinished:
+        if not unfinished:
+            return None
+        chat = ChatFormat.from_pretrained(weights)
+        if frozen != weights:
+            check_vocabulary(chat, frozen, "--ref_pretrain")
+        accelerator = training.accelerator
+        examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), accelerator)
+        for path in {weights, frozen}:
+            check_loadable(path)
+
+        def make() -> tuple[torch.nn.Module, Objective]:
+            # One load for both, if the reference is the trained model without its adapter.
+            once = functools.cache(lambda: training.load_weights(weights))
+            same = settings.lora_rank and frozen == weights and settings.plain
+            load = (lambda: once().to(accelerator.device).eval()) if same else None
+            reference = frozen_logps(examples.texts, frozen, training, load)
+            model = training.trainable(once())
+            share, beside = training.share_prompts(model), None
+            if how.kl_coef:
+                beside = training.engine.load_frozen(lambda: training.load_weights(frozen))
+                share = training.share_prompts(beside) and share
+            objective = preference_objective(examples, reference, how, share, beside)
+            first_loss = expected_first_loss(how) if frozen == weights else None
+            return model, dataclasses.replace(objective, first_loss=first_loss)
+
+        counts = {"pairs": len(examples), "texts": len(examples.texts)}
+        return training.fit(examples, counts, chat, make)

@@ -56,7 +56,8 @@ class Engine:
         # Buffers are not sent in each forward pass: processes may have different numbers of them (`logps.by_rope`).
         parallel = DistributedDataParallelKwargs(find_unused_parameters=False, broadcast_buffers=False)
         how = [parallel, InitProcessGroupKwargs(timeout=TIMEOUT)]
-        return Accelerator(cpu=not torch.cuda.is_available(), kwargs_handlers=how)
+        # "no": the precision is `autocast`'s, whatever a launcher's ACCELERATE_MIXED_PRECISION says.
+        return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision="no", kwargs_handlers=how)
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
         """Make the model and its optimiser ready, and return the model as it is called from now on."""

@@ -19,7 +19,7 @@ from sweet_rl.training.first_loss import FirstStep, has_dropout
 from sweet_rl.training.log import Log, add_to, means_over_items
 from sweet_rl.training.objective import Examples, Objective
 from sweet_rl.training.optimizer import learning_rates
-from sweet_rl.training.order import epoch_order, prompt_groups
+from sweet_rl.training.order import epoch_steps, prompt_groups
 
 
 def train(
@@ -57,9 +57,9 @@ def train(
     """
     settings, accelerator = engine.settings, engine.accelerator
     trained_on, held_out = split
-    groups, costs = prompt_groups(examples, trained_on, together)
+    groups, lengths = prompt_groups(examples, trained_on, together), examples.lengths
     steps_in_epoch = math.ceil(len(trained_on) / settings.train_batch_size)
-    steps = steps_in_epoch * settings.max_epochs
+    steps = settings.max_steps or steps_in_epoch * (settings.max_epochs or 1)
     learning_rate = learning_rates(settings, steps)
     micro_size, _ = divided_batch(settings, accelerator.num_processes)
     share = {"micro_size": micro_size, "process": accelerator.process_index, "processes": accelerator.num_processes}
@@ -72,10 +72,10 @@ def train(
     first = FirstStep(None if step else expected, not settings.bf16, accelerator)
     log.begin(step, steps)
 
-    for epoch in range(step // steps_in_epoch, settings.max_epochs):
-        order = epoch_order(groups, costs, settings.train_batch_size, settings.seed, epoch)
-        rest = order[step % steps_in_epoch * settings.train_batch_size :]
-        for micro_batches in step_batches(rest, settings.train_batch_size, **share):
+    for epoch in range(step // steps_in_epoch, math.ceil(steps / steps_in_epoch)):
+        order = epoch_steps(groups, lengths, settings.train_batch_size, settings.seed, epoch)
+        rest = order[step % steps_in_epoch : steps - epoch * steps_in_epoch]
+        for micro_batches in step_batches(rest, **share):
             seed_step(settings.seed, step, accelerator.process_index)
             batches = [collated(objective, indices) for indices in micro_batches]
             items = engine.total(sum(batch["items"] for batch in batches))
@@ -100,7 +100,7 @@ def train(
             epochs = step / steps_in_epoch
             due = step % settings.logging_steps == 0 or step == steps
             log.step(step, checked["loss"], due, grad_norm=float(norm), learning_rate=rate, epoch=epochs)
-            evaluate_now, save_now = checkpoints.due(step, ends_epoch=step % steps_in_epoch == 0)
+            evaluate_now, save_now = checkpoints.due(step, step % steps_in_epoch == 0 or step == steps)
             if evaluate_now and len(held_out):
                 began = time.perf_counter()
                 means = evaluate(model, objective, examples, held_out, step, engine)
@@ -154,9 +154,11 @@ def evaluate(
     micro_size, _ = divided_batch(engine.settings, processes)
     prompts = examples.prompts
     by_prompt = sorted(held_out.tolist(), key=lambda i: (prompts[i], i))
+    together = micro_size * processes
+    steps = [by_prompt[start : start + together] for start in range(0, len(by_prompt), together)]
     sums: dict[str, Tensor] = {}
     model.eval()
-    for (indices,) in step_batches(by_prompt, micro_size * processes, micro_size, accelerator.process_index, processes):
+    for (indices,) in step_batches(steps, micro_size, accelerator.process_index, processes):
         batch = engine.on_device(collated(objective, indices))
         loss, figures, _ = batch_losses(model, objective, batch, engine)
         add_to(sums, figures | {"loss": loss})

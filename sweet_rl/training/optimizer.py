@@ -39,10 +39,11 @@ def is_matrix(weight: torch.Tensor) -> bool:
 
 
 def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
-    """The learning rate as a function of the number of steps that are done.
+    """The learning rate of a step as a function of the number of steps before it.
 
-    A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are. The warm-up
-    begins at 0 and leaves at least the last step, so that a training of one step moves the weights.
+    A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are. Both ends lie
+    outside of the training: the rate is 0 before the first step and at its end after the last one, and each step moves
+    the weights.
 
     Raises:
         UserError: A schedule that transformers does not have, or that needs more than a number of steps.
@@ -51,14 +52,14 @@ def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], fl
     if name in ("cosine", "cosine_with_min_lr"):
         name, more = "cosine_with_min_lr", {"min_lr_rate": settings.min_learning_rate_ratio}
     peak = settings.peak_learning_rate
-    warm_up = min(math.ceil(steps * settings.warmup_ratio), max(steps - 1, 0))
+    warm_up = math.ceil(steps * settings.warmup_ratio)
     unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # get_scheduler needs an optimizer
     try:
-        schedule = get_scheduler(name, unused, warm_up, steps, more)
+        schedule = get_scheduler(name, unused, warm_up, steps + 1, more)
         (factor,) = schedule.lr_lambdas
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(
             f"--lr_scheduler {settings.lr_scheduler} cannot be used: {error}. Take for example cosine, linear or "
             "constant_with_warmup."
         ) from error
-    return lambda done: peak * factor(done)
+    return lambda done: peak * factor(done + 1)

@@ -1,7 +1,8 @@
-"""The order of an epoch: examples with the same prompt stay together, similar lengths share a batch."""
+"""The order of an epoch: steps of equal size; examples with the same prompt stay together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from sweet_rl.models.log_probs.rows import group_indices
 from sweet_rl.training.objective import Examples
 
-BATCHES_PER_BUCKET = 32
+STEPS_PER_BUCKET = 32
+BUCKETS = 4
 
 
-def prompt_groups(examples: Examples, indices: np.ndarray, limit: int) -> tuple[list[np.ndarray], list[int]]:
+def prompt_groups(examples: Examples, indices: np.ndarray, limit: int) -> list[np.ndarray]:
     """Group those of the `indices` that have the same prompt.
 
     Args:
@@ -21,38 +23,52 @@ def prompt_groups(examples: Examples, indices: np.ndarray, limit: int) -> tuple[
         limit: Largest number of examples in a group.
 
     Returns:
-        The groups, each an array of indices, and the length in tokens of the longest example of each.
+        The groups, each an array of indices.
     """
-    prompts, lengths = examples.prompts, examples.lengths  # computed when they are read
+    prompts = examples.prompts  # computed when it is read
     same = group_indices([prompts[i] for i in indices])
-    groups = [indices[group[start : start + limit]] for group in same for start in range(0, len(group), limit)]
-    return groups, [max(lengths[i] for i in group) for group in groups]
+    return [indices[group[start : start + limit]] for group in same for start in range(0, len(group), limit)]
 
 
-def epoch_order(
-    groups: Sequence[np.ndarray], costs: Sequence[int], batch_size: int, seed: int, epoch: int
-) -> np.ndarray:
-    """Every index of every group once, so that consecutive `batch_size` of them make a good batch.
+def epoch_steps(
+    groups: Sequence[np.ndarray], lengths: Sequence[int], batch_size: int, seed: int, epoch: int
+) -> list[np.ndarray]:
+    """The examples of each step of an epoch: every example once, in steps whose sizes differ by at most one.
 
-    Groups are shuffled; within buckets of 32 batches they are sorted by cost and cut into batches, whose order is
-    shuffled again. A group is cut if a batch is full.
+    Groups are shuffled, sorted by length within buckets of steps, and cut into steps, whose order is shuffled again. A
+    bucket has at most 32 steps and a quarter of the epoch, so that an example meets other ones in each epoch; an epoch
+    of fewer than eight steps is not sorted. A group is cut where a step is full. The first epoch begins with the step
+    that holds the longest example: a lack of memory shows at once.
 
     Args:
-        groups: Indices of examples that should share a batch, one array per group.
-        costs: Length of each group in tokens.
-        batch_size: Number of examples per optimiser step.
+        groups: Indices of examples that should share a step, one array per group.
+        lengths: Length in tokens of each example, by its index.
+        batch_size: Largest number of examples per optimiser step.
         seed: Random seed of the order.
         epoch: Number of the epoch; each epoch has another order.
 
     Returns:
-        int64 [number of examples].
+        One int64 array of indices per step.
     """
     random = np.random.default_rng([seed, epoch])
-    shuffled = random.permutation(len(groups))
-    sizes = np.asarray([len(groups[g]) for g in shuffled])
-    bucket = (np.cumsum(sizes) - sizes) // (batch_size * BATCHES_PER_BUCKET)
-    order = shuffled[np.lexsort((np.asarray(costs)[shuffled], bucket))]
-    flat = np.concatenate([random.permutation(groups[g]) for g in order])
-    whole = len(flat) // batch_size * batch_size
-    batches = random.permutation(flat[:whole].reshape(-1, batch_size), axis=0)
-    return np.concatenate([batches.reshape(-1), flat[whole:]])
+    shuffled = [random.permutation(groups[i]) for i in random.permutation(len(groups))]
+    tokens = np.asarray(lengths)
+    examples = sum(len(group) for group in groups)
+    steps = math.ceil(examples / batch_size)
+    bucket_steps = min(STEPS_PER_BUCKET, steps // BUCKETS)
+    if bucket_steps > 1:
+        ends = np.cumsum([len(group) for group in shuffled])
+        buckets = (ends - 1) * steps // (examples * bucket_steps)
+        longest_of_group = [tokens[group].max() for group in shuffled]
+        shuffled = [shuffled[i] for i in np.lexsort((longest_of_group, buckets))]
+
+    smaller = -examples % steps
+    sizes = np.full(steps, -(-examples // steps))
+    start = random.integers(steps - smaller + 1)  # together, or groups would be cut everywhere
+    sizes[start : start + smaller] -= 1
+    parts = np.split(np.concatenate(shuffled), np.cumsum(sizes)[:-1])
+    parts = [parts[i] for i in random.permutation(steps)]
+    if epoch == 0:
+        first = max(range(steps), key=lambda step: tokens[parts[step]].max())
+        parts.insert(0, parts.pop(first))
+    return parts

@@ -144,18 +144,21 @@ def train_picture_value(
             "--objective, --too_long, --response_template and --lora_rank."
         )
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
-    form = VisionFormat.from_pretrained(training.weights, pictures.max_pixels)
-    graded = successful(training.read(Trajectory), 0.0, dataset)
-    folder = pictures_folder(pictures, dataset)
-    with training.accelerator.main_process_first():
-        draw_pages((t.task.ground_truth for t in graded), folder, pictures)
-    examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset, around)
+    with training.opened(to_settings(how, pictures)) as unfinished:
+        if not unfinished:
+            return None
+        form = VisionFormat.from_pretrained(training.weights, pictures.max_pixels)
+        graded = successful(training.read(Trajectory), 0.0, dataset)
+        folder = pictures_folder(pictures, dataset)
+        with training.accelerator.main_process_first():
+            draw_pages((t.task.ground_truth for t in graded), folder, pictures)
+        examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset, around)
 
-    def make() -> tuple[torch.nn.Module, Objective]:
-        model = training.value_model(lambda path: load_vision_weights(path, training.dtype))
-        if training.is_first:
-            form.save(save_path)
-        return model, picture_objective(examples, how, form)
+        def make() -> tuple[torch.nn.Module, Objective]:
+            model = training.value_model(lambda path: load_vision_weights(path, training.dtype))
+            if training.is_first:
+                form.save(save_path)
+            return model, picture_objective(examples, how, form)
 
-    counts = {"pairs": len(examples), "texts": len(examples.texts)}
-    return training.run(examples, counts, to_settings(how, pictures), form.chat, make)
+        counts = {"pairs": len(examples), "texts": len(examples.texts)}
+        return training.fit(examples, counts, form.chat, make)

@@ -48,19 +48,22 @@ def train_imitation(
     Arguments, result and errors are those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
-    chat = ChatFormat.from_pretrained(training.weights)
+    with training.opened({"min_reward": min_reward}) as unfinished:
+        if not unfinished:
+            return None
+        chat = ChatFormat.from_pretrained(training.weights)
 
-    def encode() -> DialogueExamples:
-        if holds_pairs(dataset):
-            return encode_replies(training.read(PreferencePair), chat, data, dataset)
-        kept = successful(training.read(Trajectory), min_reward, dataset)
-        return encode_trajectories(kept, chat, data, dataset)
+        def encode() -> DialogueExamples:
+            if holds_pairs(dataset):
+                return encode_replies(training.read(PreferencePair), chat, data, dataset)
+            kept = successful(training.read(Trajectory), min_reward, dataset)
+            return encode_trajectories(kept, chat, data, dataset)
 
-    examples = encoded_once(encode, training.accelerator)
-    check_loadable(training.weights)
+        examples = encoded_once(encode, training.accelerator)
+        check_loadable(training.weights)
 
-    def make() -> tuple[torch.nn.Module, Objective]:
-        model = training.trainable(training.load_weights(training.weights))
-        return model, imitation_objective(examples, training.share_prompts(model))
+        def make() -> tuple[torch.nn.Module, Objective]:
+            model = training.trainable(training.load_weights(training.weights))
+            return model, imitation_objective(examples, training.share_prompts(model))
 
-    return training.run(examples, {"trajectories": len(examples)}, {"min_reward": min_reward}, chat, make, together=1)
+        return training.fit(examples, {"trajectories": len(examples)}, chat, make, together=1)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,7 @@ class Training:
         self.accelerator, self.dtype = self.engine.accelerator, self.engine.dtype
         divided_batch(settings, self.accelerator.num_processes)
         self.checkpoints = Path(save_path) / CHECKPOINTS
+        self.folder: DirectoryRun | None = None
         gpus = torch.cuda.device_count()
         if gpus > 1 and self.accelerator.num_processes == 1:
             print(f"one of {gpus} GPUs is used; torchrun --nproc_per_node {gpus} uses all of them")
@@ -143,36 +144,21 @@ class Training:
         dtype = self.dtype if self.settings.zero_stage is not None else None
         return self.trainable(attach_value_head(model, self.settings.seed, dtype))
 
-    def run(
-        self,
-        examples: Any,
-        counts: dict[str, int],
-        settings: dict[str, Any],
-        chat: ChatFormat,
-        make: Callable[[], tuple[torch.nn.Module, Objective]],
-        inputs: Sequence[str | None] = (),
-        together: int | None = None,
-    ) -> dict | None:
-        """Train and save the model. Does nothing if a finished run with the same settings exists in `save_path`.
+    @contextlib.contextmanager
+    def opened(self, settings: dict[str, Any], inputs: Sequence[str | None] = ()) -> Iterator[bool]:
+        """Open the folder of the model, before anything is read: a finished training costs nothing.
 
         Args:
-            examples: Examples with `prompts`, `lengths`, `tasks` and `counts`.
-            counts: Numbers of examples, for the summary.
             settings: Settings of this kind of training, for the manifest.
-            chat: Chat format of the model.
-            make: Function that returns the model to train and the objective; called only if there is something to do.
             inputs: Paths that are read beside the dataset and the model to start from.
-            together: Largest number of examples with the same prompt that stay together; default:
-                `max_pairs_per_prompt`.
 
-        Returns:
-            The summary, or None if the run was finished before.
+        Yields:
+            Whether there is something to do; False if a finished run with the same settings is there.
 
         Raises:
             UserError: An output or settings that cannot be used (then nothing is overwritten), or a full disk.
         """
         how = self.settings
-        split = split_by_task(examples.tasks, self.data.eval_fraction, how.seed, self.dataset)
         recorded = {"pretrain": self.pretrain, "dataset": self.dataset, **settings}
         recorded |= to_settings(self.data, how)
         recorded["learning_rate"] = how.peak_learning_rate
@@ -180,39 +166,63 @@ class Training:
             recorded["save_steps"] = how.save_steps  # decides which weights can be the best
         inputs = [self.dataset, model_input(self.pretrain), *inputs]
         # Names on a hub are settings, not inputs. The first process alone writes.
-        run = directory_manifest(self.save_path, recorded, inputs, self.overwrite) if self.is_first else None
-        with run or contextlib.nullcontext(), full_disk_named(self.save_path):
-            if self._from_first(run is not None and run.complete):
-                if self.is_first:
-                    print(f"{self.save_path}: already complete")
-                return None
-            self._check_rope(examples.texts)
-            checkpoint = self._checkpoint(run)
-            if self.is_first:
-                self._announce(run, checkpoint)
-            model, objective = make()
-            if run is not None:
-                run.manifest.check_models()
-                if not torch.cuda.is_available():
-                    print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets another number)")
-            log = Log(self.accelerator, self.trackers, self.save_path)
-            checkpoints = Checkpoints(self.checkpoints, how, self.engine, checkpoint)
-            began = time.perf_counter()
-            together = how.max_pairs_per_prompt if together is None else together
-            steps = train(model, objective, examples, split, self.engine, log, checkpoints, together)
-            summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
-            summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
-            summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}
-            if how.keep == "best":
-                summary["best_step"] = checkpoints.load_best()
-            self._save(model, chat, examples.texts)
-            if run is not None:
-                self._finish(run, log.history, summary)
-                for why, count in examples.counts.items():
-                    tqdm.write(f"{count} {why}")
-                figures = ", ".join(f"{k} {v:.4g}" for k, v in summary["last"].items() if isinstance(v, int | float))
-                print(f"{self.save_path}: {steps} steps in {summary['seconds']} s; last logged: {figures}")
-            return summary
+        self.folder = directory_manifest(self.save_path, recorded, inputs, self.overwrite) if self.is_first else None
+        with self.folder or contextlib.nullcontext(), full_disk_named(self.save_path):
+            complete = self._from_first(self.folder is not None and self.folder.complete)
+            if complete and self.is_first:
+                print(f"{self.save_path}: already complete")
+            yield not complete
+
+    def fit(
+        self,
+        examples: Any,
+        counts: dict[str, int],
+        chat: ChatFormat,
+        make: Callable[[], tuple[torch.nn.Module, Objective]],
+        together: int | None = None,
+    ) -> dict[str, Any]:
+        """Train the model and save it. Called while the folder is `opened`.
+
+        Args:
+            examples: Examples with `prompts`, `lengths`, `tasks` and `counts`.
+            counts: Numbers of examples, for the summary.
+            chat: Chat format of the model.
+            make: Function that returns the model to train and the objective.
+            together: Largest number of examples with the same prompt that stay together; default:
+                `max_pairs_per_prompt`.
+
+        Returns:
+            The summary.
+        """
+        how, run = self.settings, self.folder
+        split = split_by_task(examples.tasks, self.data.eval_fraction, how.seed, self.dataset)
+        self._check_rope(examples.texts)
+        checkpoint = self._checkpoint(run)
+        if self.is_first:
+            self._announce(run, checkpoint)
+        model, objective = make()
+        if run is not None:
+            run.manifest.check_models()
+            if not torch.cuda.is_available():
+                print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets another number)")
+        log = Log(self.accelerator, self.trackers, self.save_path)
+        checkpoints = Checkpoints(self.checkpoints, how, self.engine, checkpoint)
+        began = time.perf_counter()
+        together = how.max_pairs_per_prompt if together is None else together
+        steps = train(model, objective, examples, split, self.engine, log, checkpoints, together)
+        summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
+        summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
+        summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}
+        if how.keep == "best":
+            summary["best_step"] = checkpoints.load_best()
+        self._save(model, chat, examples.texts)
+        if run is not None:
+            self._finish(run, log.history, summary)
+            for why, count in examples.counts.items():
+                tqdm.write(f"{count} {why}")
+            figures = ", ".join(f"{k} {v:.4g}" for k, v in summary["last"].items() if isinstance(v, int | float))
+            print(f"{self.save_path}: {steps} steps in {summary['seconds']} s; last logged: {figures}")
+        return summary
 
     def _check_rope(self, texts: Sequence[EncodedText]) -> None:
         """Raise UserError if processes that divide the model would need different numbers of forward passes."""

@@ -139,8 +139,11 @@ class TrainingSettings(AttentionSettings):
         min_learning_rate_ratio: Share of the peak at which the cosine schedule ends.
         adam_betas: Decay of AdamW's two moments.
         optim: Optimiser: adamw, or adamw_8bit (its moments in 8 bits; needs bitsandbytes).
-        max_epochs: Number of passes over the examples.
-        train_batch_size: Number of examples per optimiser step, over all processes.
+        max_epochs: Number of passes over the examples; 1 without --max_steps.
+        max_steps: Number of optimiser steps, in place of --max_epochs. Data sets of a few batches then train equally
+            long, whatever their size.
+        train_batch_size: Largest number of examples per optimiser step, over all processes. The steps of an epoch have
+            sizes that differ by at most one.
         micro_train_batch_size: Largest number of examples that one process computes at the same time; by default its
             whole share of the batch.
         max_pairs_per_prompt: Largest number of examples with the same prompt that stay together in a batch. The prompt
@@ -176,7 +179,8 @@ class TrainingSettings(AttentionSettings):
     min_learning_rate_ratio: float = 0.1
     adam_betas: tuple[float, ...] = (0.9, 0.95)
     optim: str = "adamw"
-    max_epochs: int = 1
+    max_epochs: int | None = None
+    max_steps: int | None = None
     train_batch_size: int = 8
     micro_train_batch_size: Annotated[int | None, UNRECORDED] = None
     max_pairs_per_prompt: int = 4
@@ -203,10 +207,17 @@ class TrainingSettings(AttentionSettings):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least_one = ("max_epochs", "train_batch_size", "micro_train_batch_size", "logging_steps")
+        at_least_one = ("max_epochs", "max_steps", "train_batch_size", "micro_train_batch_size", "logging_steps")
         for name in (*at_least_one, "max_pairs_per_prompt", "lora_rank"):
             value = getattr(self, name)
             check_setting(name, value, value is None or value >= 1, "be at least 1")
+        if self.max_epochs and self.max_steps:
+            raise UserError(
+                f"--max_epochs {self.max_epochs} and --max_steps {self.max_steps} both end the training. Give one; "
+                'the other may be "none", if a config has it.'
+            )
+        if not self.max_epochs and not self.max_steps:
+            object.__setattr__(self, "max_epochs", 1)
         regular = self.save_steps in (None, -1) or self.save_steps >= 1
         check_setting("save_steps", self.save_steps, regular, "be at least 1, or none")
         if self.save_steps == -1:

@@ -112,29 +112,32 @@ def train_value(
     arguments, result and errors are those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
-    chat = ChatFormat.from_pretrained(training.weights)
-    examples: PreferenceExamples | DialogueExamples
-    if how.objective == "preference":
-        pairs = encoded_once(
-            lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.accelerator
-        )
-        counts = {"pairs": len(pairs), "texts": len(pairs.texts)}
-        examples = pairs
-    else:
+    with training.opened({**to_settings(how), "hint": hint is not None}) as unfinished:
+        if not unfinished:
+            return None
+        chat = ChatFormat.from_pretrained(training.weights)
+        examples: PreferenceExamples | DialogueExamples
+        if how.objective == "preference":
+            pairs = encoded_once(
+                lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.accelerator
+            )
+            counts = {"pairs": len(pairs), "texts": len(pairs.texts)}
+            examples = pairs
+        else:
 
-        def encode() -> DialogueExamples:
-            graded = successful(training.read(Trajectory), 0.0, dataset)
-            found = encode_trajectories(graded, chat, data, dataset, hint)
-            check_both_classes(found.labels, dataset)
-            return found
+            def encode() -> DialogueExamples:
+                graded = successful(training.read(Trajectory), 0.0, dataset)
+                found = encode_trajectories(graded, chat, data, dataset, hint)
+                check_both_classes(found.labels, dataset)
+                return found
 
-        dialogues = encoded_once(encode, training.accelerator)
-        counts = {"trajectories": len(dialogues), "successes": int(sum(dialogues.labels))}
-        examples = dialogues
-    check_loadable(training.weights)
+            dialogues = encoded_once(encode, training.accelerator)
+            counts = {"trajectories": len(dialogues), "successes": int(sum(dialogues.labels))}
+            examples = dialogues
+        check_loadable(training.weights)
 
-    def make() -> tuple[torch.nn.Module, Objective]:
-        model = training.value_model()
-        return model, value_objective(examples, how, training.share_prompts(model))
+        def make() -> tuple[torch.nn.Module, Objective]:
+            model = training.value_model()
+            return model, value_objective(examples, how, training.share_prompts(model))
 
-    return training.run(examples, counts, {**to_settings(how), "hint": hint is not None}, chat, make)
+        return training.fit(examples, counts, chat, make)

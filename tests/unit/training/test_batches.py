@@ -15,18 +15,18 @@ from sweet_rl.training.settings import TrainingSettings
 @pytest.mark.parametrize("processes, micro", [(1, 8), (1, 3), (2, 4), (2, 1), (4, 2), (8, 1)])
 def test_every_example_counts_once_in_its_step_and_no_process_takes_more_micro_batches(examples, processes, micro):
     order = list(np.random.default_rng(0).permutation(examples))
-    size = 8 if micro != 3 else 9
-    steps = [list(step_batches(order, size, micro, process, processes)) for process in range(processes)]
-    assert {len(own) for own in steps} == {-(-examples // size)}
+    planned = np.array_split(order, -(-examples // (8 if micro != 3 else 9)))
+    steps = [list(step_batches(planned, micro, process, processes)) for process in range(processes)]
+    assert {len(own) for own in steps} == {len(planned)}
     for number, same_step in enumerate(zip(*steps, strict=True)):
         assert len({len(batches) for batches in same_step}) == 1
         counted = [batch for batches in same_step for batch in batches if batch[0] != FILLER]
         assert all(1 <= len(batch) <= micro for batch in counted)
-        assert sorted(i for batch in counted for i in batch) == sorted(order[number * size : (number + 1) * size])
+        assert sorted(i for batch in counted for i in batch) == sorted(planned[number])
 
 
 def test_a_process_without_an_example_gets_one_that_does_not_count():
-    steps = [list(step_batches([5, 6, 7, 8, 9], 4, 1, process, 2)) for process in (0, 1)]
+    steps = [list(step_batches([[5, 6, 7, 8], [9]], 1, process, 2)) for process in (0, 1)]
     assert steps == [[[[5], [6]], [[9]]], [[[7], [8]], [[FILLER, 9]]]]
 
 

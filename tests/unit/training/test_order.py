@@ -1,4 +1,4 @@
-"""Epoch orders: complete, grouped, different by epoch, the same by seed."""
+"""Epoch orders: complete, in equal steps, grouped, without a class of examples that always meets the same step."""
 
 from __future__ import annotations
 
@@ -8,61 +8,83 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.training.order import epoch_order, prompt_groups
+from sweet_rl.training.order import epoch_steps, prompt_groups
+
+
+def alone(count: int) -> list[np.ndarray]:
+    """Groups of one example each."""
+    return [np.asarray([i]) for i in range(count)]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=60), st.integers(1, 9), st.integers(0, 3), st.integers(0, 9))
+def test_every_example_comes_once_in_as_few_steps_as_possible_of_equal_sizes(sizes, batch_size, epoch, seed):
+    edges = np.cumsum([0, *sizes])
+    groups = [np.arange(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    lengths = np.random.default_rng(seed).integers(1, 500, edges[-1])
+    steps = epoch_steps(groups, lengths, batch_size, seed, epoch)
+    assert sorted(np.concatenate(steps).tolist()) == list(range(edges[-1]))
+    assert len(steps) == -(-edges[-1] // batch_size)
+    assert max(map(len, steps)) <= batch_size and np.ptp([len(step) for step in steps]) <= 1
+    if epoch == 0:
+        assert lengths[steps[0]].max() == lengths.max()
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=60), st.integers(1, 9), st.integers(0, 3))
-def test_every_index_comes_exactly_once(sizes, batch_size, epoch):
-    edges = np.cumsum([0, *sizes])
-    groups = [np.arange(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
-    order = epoch_order(groups, sizes, batch_size, 7, epoch)
-    assert sorted(order.tolist()) == list(range(edges[-1]))
+@given(st.integers(3, 400), st.integers(2, 33), st.integers(0, 3))
+def test_seeds_give_other_orders(count, batch_size, epoch):
+    orders = [epoch_steps(alone(count), range(count), batch_size, seed, epoch) for seed in range(40)]
+    assert len({tuple(np.concatenate(steps).tolist()) for steps in orders}) > 1
+    if len(orders[0]) > 1:  # and other companions: the order inside a step changes no training
+        assert len({frozenset(steps[0].tolist()) for steps in orders}) > 1
 
 
-def test_groups_that_divide_the_batch_are_never_torn():
+def test_no_length_belongs_to_the_last_step():
+    random = np.random.default_rng(0)
+    for count, batch_size in ((39, 32), (99, 32), (201, 8), (2001, 8)):
+        lengths = random.integers(40, 300, count)
+        means = [
+            lengths[epoch_steps(alone(count), lengths, batch_size, seed, epoch)[-1]].mean()
+            for seed in range(20)
+            for epoch in range(1, 21)
+        ]
+        error = np.std(means) / len(means) ** 0.5
+        assert abs(np.mean(means) - lengths.mean()) < 4 * error, (count, batch_size)
+
+
+def test_every_pair_of_examples_of_a_small_data_set_meets_and_parts():
+    together = np.zeros((39, 39))
+    for epoch in range(1, 101):
+        for step in epoch_steps(alone(39), range(39), 32, 0, epoch):
+            together[np.ix_(step, step)] += 1
+    pairs = together[np.triu_indices(39, 1)]
+    assert 20 < pairs.min() and pairs.max() < 80  # of 100 epochs; 49 are expected, with a deviation of 5
+
+
+def test_groups_that_divide_the_batch_are_hardly_ever_torn():
     groups = [np.arange(start, start + 4) for start in range(0, 80, 4)]
-    batches = epoch_order(groups, [1] * 20, 8, 0, 0).reshape(-1, 8)
-    assert all(len({i // 4 for i in batch}) == 2 for batch in batches.tolist())
+    for epoch in range(5):
+        steps = epoch_steps(groups, [1] * 80, 8, 0, epoch)
+        assert all(len({i // 4 for i in step}) == 2 for step in steps)
+    groups.append(np.arange(80, 84))  # 84 examples: seven steps of 8 and four of 7
+    torn = sum(len({i // 4 for i in step}) > 2 for step in epoch_steps(groups, [1] * 84, 8, 0, 0))
+    assert torn <= 4
 
 
-def test_a_batch_holds_similar_lengths():
-    costs = list(np.random.default_rng(0).integers(1, 1000, 512))
-    batches = epoch_order([np.asarray([i]) for i in range(512)], costs, 8, 0, 0).reshape(-1, 8)
-    spread = np.ptp(np.asarray(costs)[batches], axis=1).mean()
-    assert spread < 100
+def test_a_step_of_many_holds_similar_lengths():
+    lengths = np.random.default_rng(0).integers(1, 1000, 512)
+    steps = epoch_steps(alone(512), lengths, 8, 0, 1)
+    assert np.mean([np.ptp(lengths[step]) for step in steps]) < 150
+    firsts = [lengths[step].min() for step in steps]
+    assert firsts != sorted(firsts), "the steps are shuffled too"
 
 
-def test_epochs_differ_and_a_seed_repeats():
-    groups = [np.asarray([i]) for i in range(64)]
-    first = epoch_order(groups, [1] * 64, 8, 3, 0)
-    assert first.tolist() == epoch_order(groups, [1] * 64, 8, 3, 0).tolist()
-    assert first.tolist() != epoch_order(groups, [1] * 64, 8, 3, 1).tolist()
-    assert first.tolist() != epoch_order(groups, [1] * 64, 8, 4, 0).tolist()
+def test_a_seed_and_an_epoch_repeat_their_order():
+    first, again, other = (epoch_steps(alone(64), [1] * 64, 8, 3, epoch) for epoch in (1, 1, 2))
+    assert [step.tolist() for step in first] == [step.tolist() for step in again] != [step.tolist() for step in other]
 
 
-def test_the_examples_of_a_group_and_the_batches_are_shuffled_too():
-    (group,) = [np.arange(32)]
-    orders = {tuple(epoch_order([group], [1], 32, seed, 0).tolist()) for seed in range(5)}
-    assert len(orders) == 5
-    costs = list(range(64))  # sorted by cost, the batches would ascend
-    batches = epoch_order([np.asarray([i]) for i in range(64)], costs, 8, 0, 0).reshape(-1, 8)
-    assert batches.min(1).tolist() != sorted(batches.min(1).tolist())
-    assert all(np.ptp(batch) == 7 for batch in batches)
-
-
-def test_lengths_are_sorted_within_buckets_of_32_batches_only():
-    costs = list(range(3 * 64))
-    order = epoch_order([np.asarray([i]) for i in range(3 * 64)], costs, 2, 0, 0)
-    assert max(np.ptp(order.reshape(-1, 2), axis=1)) > 1  # one bucket over all would pair neighbours only
-
-
-def test_what_does_not_fill_a_batch_comes_last():
-    order = epoch_order([np.asarray([i]) for i in range(11)], list(range(11)), 4, 0, 0)
-    assert order[8:].tolist() == [8, 9, 10]
-
-
-def test_groups_are_limited_and_cost_as_much_as_their_longest_example():
-    examples = SimpleNamespace(prompts=[b"a", b"b", b"c", b"a", b"a"], lengths=[1, 2, 3, 4, 5])
-    groups, costs = prompt_groups(examples, np.asarray([0, 1, 3, 4]), limit=2)
-    assert [group.tolist() for group in groups] == [[0, 3], [4], [1]] and costs == [4, 5, 2]
+def test_groups_are_limited():
+    examples = SimpleNamespace(prompts=[b"a", b"b", b"c", b"a", b"a"])
+    groups = prompt_groups(examples, np.asarray([0, 1, 3, 4]), limit=2)
+    assert [group.tolist() for group in groups] == [[0, 3], [4], [1]]

@@ -33,7 +33,7 @@ def folder_with(tmp_path: Path, **pages: str) -> Path:
 @pytest.mark.parametrize(
     ("how", "settings", "data", "cause"),
     [
-        ({}, {}, {}, "nowhere"),  # read after the settings
+        ({}, {}, {}, "pages.jsonl does not exist"),  # looked for after the settings
         ({"objective": "classification"}, {}, {}, "leave out --objective"),
         ({}, {"lora_rank": 4}, {}, "leave out --objective"),
         ({}, {}, {"too_long": "oldest_turns"}, "leave out --objective"),

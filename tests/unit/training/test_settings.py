@@ -42,6 +42,7 @@ def test_flags_that_contradict_each_other_are_refused():
     (DataSettings, "max_len", (1,)),
     (TrainingSettings, "learning_rate", (0.0, -1.0)),
     (TrainingSettings, "max_epochs", (0,)),
+    (TrainingSettings, "max_steps", (0,)),
     (TrainingSettings, "train_batch_size", (0,)),
     (TrainingSettings, "micro_train_batch_size", (0,)),
     (TrainingSettings, "max_pairs_per_prompt", (0,)),
@@ -140,7 +141,7 @@ def test_the_defaults_are_those_that_are_documented():
     }  # fmt: skip
     assert asdict(TrainingSettings()) == {
         "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
-        "max_epochs": 1, "train_batch_size": 8, "micro_train_batch_size": None,
+        "max_epochs": 1, "max_steps": None, "train_batch_size": 8, "micro_train_batch_size": None,
         "max_pairs_per_prompt": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
         "bf16": False, "gradient_checkpointing": False, "sharding": "none", "zero_stage": None, "adam_offload": False,
         "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
