@@ -147,7 +147,7 @@ def merge_adapter(
     adapted = PeftModel.from_pretrained(model, str(adapter)).eval()
     expected = score_texts(adapted, texts, share=False)
     merged = adapted.merge_and_unload()
-    _round(merged, dtype)
+    round_weights(merged, dtype)
     save_weights(merged, save_path)
     if texts:
         del model, adapted, merged
@@ -161,7 +161,7 @@ def merge_adapter(
             )
 
 
-def _round(model: Any, dtype: torch.dtype) -> None:
+def round_weights(model: Any, dtype: torch.dtype) -> None:
     """Cast the weights to `dtype`, but not those that transformers loads in float32 beside weights of any format."""
     kept = [HEAD, *(getattr(model, "_keep_in_fp32_modules_strict", None) or ())]
     pattern = re.compile(rf"(?:^|\.)(?:{'|'.join(kept)})(?:\.|$)")

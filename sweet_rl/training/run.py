@@ -49,7 +49,7 @@ from sweet_rl.training.examples import split_by_task
 from sweet_rl.training.fsdp2 import Fsdp2
 from sweet_rl.training.log import Log, tracker_names
 from sweet_rl.training.loop import train
-from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, with_adapter
+from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, round_weights, with_adapter
 from sweet_rl.training.objective import Objective
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.settings import DataSettings, TrainingSettings
@@ -258,9 +258,10 @@ class Training:
             print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
 
     def _save(self, model: torch.nn.Module, chat: ChatFormat, texts: Sequence[EncodedText]) -> None:
-        """Save model and tokenizer. An adapter is saved twice: in `adapter/`, and merged into the whole model.
+        """Save model and tokenizer, in bfloat16 if it was computed in it. A value head stays in float32.
 
-        The two are compared on the shortest of the texts.
+        An adapter is saved twice, in `adapter/` and merged into the whole model; they are compared on the shortest of
+        the texts.
         """
         state = self.engine.whole_state()
         if not self.is_first:
@@ -271,6 +272,8 @@ class Training:
             with self.engine.whole_weights():
                 merge_adapter(self.weights, adapter, self.save_path, self.dtype, sorted(texts, key=len)[:COMPARED])
         else:
+            if self.settings.autocast:
+                round_weights(unwrapped(model), torch.bfloat16)
             save_weights(unwrapped(model), self.save_path, state)
         chat.tokenizer.save_pretrained(self.save_path)
 

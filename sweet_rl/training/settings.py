@@ -152,7 +152,7 @@ class TrainingSettings(AttentionSettings):
         warmup_ratio: Share of the steps in which the learning rate rises to its peak.
         weight_decay: Weight decay of AdamW, on all weights but biases and norms.
         max_norm: Gradient norm at which gradients are clipped.
-        bf16: Compute in bfloat16.
+        bf16: Compute in bfloat16, and save the weights in it. The optimiser's weights are float32.
         gradient_checkpointing: Compute activations again in the backward pass: less memory, more time.
         sharding: What the processes divide among themselves: none or fsdp2. With none each holds the whole model; fsdp2
             is torch's own way to divide weights, gradients and optimiser.

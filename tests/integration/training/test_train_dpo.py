@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweet_rl.models.log_probs.logps import score_texts
@@ -76,7 +77,7 @@ def settings(tiny_chat_model, pairs):
 
 @pytest.fixture(scope="module")
 def whole(settings, tmp_path_factory) -> Path:
-    """37 pairs, so that the last batch of an epoch has five, in micro-batches of 4: 10 steps."""
+    """37 pairs in micro-batches of 4: ten steps of seven or eight."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     train(**settings(folder, micro_train_batch_size=4, max_samples=37))
     return folder
@@ -94,7 +95,9 @@ def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(wh
     before, after = weights(tiny_chat_model), weights(whole)
     assert any(not torch.equal(before[name], after[name]) for name in before)
 
-    train(**settings(whole, max_samples=37))
+    with pytest.MonkeyPatch.context() as patch:  # a finished training reads no record
+        patch.setattr("sweet_rl.training.run.read_records", None)
+        train(**settings(whole, max_samples=37))
     assert "already complete" in capsys.readouterr().out
     with pytest.raises(UserError, match="beta"):
         train(**settings(whole, max_samples=37, beta=0.5))
@@ -189,9 +192,19 @@ def test_micro_batches_change_no_loss(whole, settings, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [{"bf16": True}, {"lora_rank": 2, "bf16": True, "gradient_checkpointing": True}])
-def test_the_first_loss_is_ln_2_in_bfloat16_too(settings, tmp_path, mode):
+def test_the_first_loss_is_ln_2_in_bfloat16_too_and_the_weights_are_saved_in_it(settings, tmp_path, mode):
     train(**settings(tmp_path / "out", max_samples=8, max_epochs=1, **mode))
     assert losses(tmp_path / "out") == pytest.approx([math.log(2)], abs=1e-4)
+    assert {weight.dtype for weight in weights(tmp_path / "out").values()} == {torch.bfloat16}
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_the_precision_is_that_of_the_flags_whatever_a_launcher_says(whole, settings, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    AcceleratorState._reset_state()  # it keeps the variable of the first training of a process
+    train(**settings(tmp_path / "out", micro_train_batch_size=4, max_samples=37))
+    AcceleratorState._reset_state()
+    assert losses(tmp_path / "out") == losses(whole)
 
 
 @pytest.mark.parametrize("changes, named", [

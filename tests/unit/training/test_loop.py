@@ -82,7 +82,9 @@ def test_a_steps_loss_is_the_mean_over_its_items_and_a_line_has_means_since_the_
     steps = [sum(batches[at : at + 2], []) for at in (0, 2, 4)]
     assert lines[0]["loss"] == pytest.approx((np.mean(steps[0]) + np.mean(steps[1])) / 2)
     assert lines[0]["double"] == pytest.approx(2 * np.mean(steps[0] + steps[1]))
-    assert lines[1]["loss"] == pytest.approx(np.mean(steps[2])) and lines[1]["double"] == pytest.approx(2 * lines[1]["loss"])
+    assert lines[1]["loss"] == pytest.approx(np.mean(steps[2])) and lines[1]["double"] == pytest.approx(
+        2 * lines[1]["loss"]
+    )
     assert all(line["tokens_per_second"] > 0 and line["memory_gb"] > 0 for line in lines)
     assert not {"items", "tokens"} & lines[0].keys()
 

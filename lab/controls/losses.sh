@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# What does the loss do, and what has a policy gradient on the same dialogues? One world and seed, on the files of
+# `doit table2` (docs/reproduce.md). About ten minutes on one core. Stopped, the same command continues.
+#
+#   SEEDS=5 doit table2 && SEED=0 bash lab/controls/losses.sh
+#   WORLD=hard SEED=1 POLICIES="no_preference" bash lab/controls/losses.sh
+#
+# Policies: no_preference (SWEET-RL's command with a preference of weight 0: imitation of the same chosen texts, as often),
+# sweet_nll and dpo_nll (the paper's NLL weight), sweet_paper and dpo_paper (its beta too), grpo and grpo_credit (one round on
+# the 200 dialogues; with turn credit by the agent itself).
+set -euo pipefail
+
+WORLD="${WORLD:-quick}" SEED="${SEED:-0}"
+POLICIES="${POLICIES:-no_preference sweet_nll dpo_nll sweet_paper dpo_paper grpo grpo_credit}"
+FROM="$(realpath -m "${FROM:-runs/$WORLD}")" OUT="$(realpath -m "${OUT:-runs/controls}")/$WORLD/seed$SEED"
+cd "$(dirname "$0")/../.."
+# shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
+source scripts/environment.sh
+install "[train]" sweet_rl transformers
+export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+case "$WORLD" in hard) AGENT=mini_hard ;; *) AGENT=mini ;; esac
+CONFIGS=configs/$AGENT RUN="$FROM/seed$SEED"
+
+for policy in $POLICIES; do
+    model="$OUT/$policy" to=(--pretrain "$AGENT" --seed "$SEED" --save_path "$OUT/$policy")
+    case "$policy" in
+        no_preference) loss=(--beta 1e-6) ;;
+        *_nll) loss=(--nll_loss_coef 0.01) ;;
+        *_paper) loss=(--beta 0.1 --nll_loss_coef 0.01) ;;
+    esac
+    case "$policy" in
+        grpo) gradient=("$RUN/rewarded.jsonl") ;;
+        grpo_credit)
+            python scripts/score_turns.py --config $CONFIGS/ranking.yaml --model_id $AGENT \
+                --input_path "$RUN/rewarded.jsonl" --output_path "$OUT/credited.jsonl"
+            gradient=("$OUT/credited.jsonl" --turn_weight 0.5)
+            ;;
+        dpo_*) python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml "${to[@]}" --dataset "$RUN/pairs.jsonl" "${loss[@]}" ;;
+        *) python scripts/train_dpo.py --config $CONFIGS/actor.yaml "${to[@]}" --dataset "$RUN/turn_pairs.jsonl" "${loss[@]}" ;;
+    esac
+    case "$policy" in
+        grpo*)
+            python -m lab.policy_gradients.train_policy_gradient --config lab/policy_gradients/configs/$AGENT.yaml \
+                --old_logprobs recomputed "${to[@]}" --dataset "${gradient[@]}"
+            ;;
+    esac
+    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --seed "$SEED" \
+        --input_path "$FROM/tasks/test.jsonl" --output_path "$model.test.jsonl"
+    python scripts/evaluate_code.py --input_path "$model.test.jsonl" --output_path "$model.graded.jsonl" |
+        grep '^success' | sed "s/^/$WORLD, seed $SEED, $policy: /"
+done
