@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole method on two CPU cores, without a download: a tiny agent learns to ask a scripted human before it writes a
-# function. Three to six minutes with the installation. Stopped at any point, the same command continues.
+# function. About five minutes with the installation. Stopped at any point, the same command continues.
 #
 #   bash scripts/run_mini.sh                                 a table, and a page of everything, at the end
 #   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; DRAW=201: on other tasks

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The quick world with another agent of the same recipe and another draw of tasks: all methods, and multi-turn DPO with
-# as many sampled tokens as SWEET-RL. An agent takes half an hour to 70 minutes on one core, a draw ten to twenty.
+# as many sampled tokens as SWEET-RL. An agent takes half an hour to two hours on one core, a draw ten to twenty minutes.
 # Stopped, the same command continues.
 #
 #   bash lab/agents/run.sh                        the packaged agent (0) and its tasks (draw 0)

@@ -6,12 +6,12 @@
 #   WORLD=hard SEED=1 POLICIES="no_preference" bash lab/controls/losses.sh
 #
 # Policies: no_preference (SWEET-RL's command with a preference of weight 0: imitation of the same chosen texts, as often),
-# sweet_nll and dpo_nll (the paper's NLL weight), sweet_paper and dpo_paper (its beta too), grpo and grpo_credit (one round on
+# sweet_nll and dpo_nll (the paper's NLL weight), sweet_paper (its beta too), grpo and grpo_credit (one round on
 # the 200 dialogues; with turn credit by the agent itself).
 set -euo pipefail
 
 WORLD="${WORLD:-quick}" SEED="${SEED:-0}"
-POLICIES="${POLICIES:-no_preference sweet_nll dpo_nll sweet_paper dpo_paper grpo grpo_credit}"
+POLICIES="${POLICIES:-no_preference sweet_nll dpo_nll sweet_paper grpo grpo_credit}"
 FROM="$(realpath -m "${FROM:-runs/$WORLD}")" OUT="$(realpath -m "${OUT:-runs/controls}")/$WORLD/seed$SEED"
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
