@@ -94,10 +94,9 @@ setup(
             *chain.from_iterable(EXTRAS.values()),
         ],
         "qlora": [*EXTRAS["lora"], "bitsandbytes>=0.50"],
-        # Not in [test]: an environment of its own keeps the versions of its web server apart.
-        "openenv": ["openenv-core>=0.3,<0.4"],
         # Not in [test]: it needs another major version of openai than inspect_ai does.
         "verifiers": ["verifiers>=0.4,<0.5"],
         "vllm": [*TRAIN, "vllm>=0.11"],
+        "openenv": [],  # an extra of before: pip would only warn that it is unknown
     },
 )

@@ -3,8 +3,7 @@
     vf-eval sweet-rl-colbench -m MODEL --client.base-url http://localhost:8000/v1 --no-push -n 20 -r 4
 
 A task is one row of a tasks file. The environment plays the dialogue between the agents `agent` and `human`; the
-trace of `agent` gets the reward and, with a critic, the credit of its turns, also in prime-rl's form. See
-docs/integrations.md.
+trace of `agent` gets the reward and, with a critic, the credit of its turns. See docs/integrations.md.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from functools import cached_property
-from itertools import accumulate, count
+from itertools import count
 from typing import Any, Literal
 
 import verifiers.v1 as vf
@@ -35,7 +34,6 @@ from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 
-PRIME_RL_BETA = 1e6  # the `beta` with which prime-rl takes this credit at its own scale
 NOT_THE_RUNS = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # the human's requests carry their own
 
 
@@ -250,26 +248,11 @@ def trajectory_of(trace: vf.Trace) -> Trajectory:
 def record_credit(trace: vf.Trace, credit: list[float]) -> None:
     """Write the credit of each turn into the trace: `info["turn_credit"]`, and `advantages` of the turn's tokens.
 
-    A trace of one branch also gets `info["turn_rewards"]` for prime-rl. In one that forks, because a chat template
-    drops thoughts, prime-rl compares a turn with the earlier turns of its branch only, so that no scores would do.
-
     Raises:
         ValueError: The trace has another number of sampled messages than there are turns.
     """
     nodes = [node for node in trace.nodes if node.sampled]
     trace.info["turn_credit"] = credit
-    if len(trace.branches) == 1:
-        trace.info["turn_rewards"] = state_scores(credit)
     for node, value in zip(nodes, credit, strict=True):
         if node.token_ids:
             node.advantages = [value] * sum(node.mask)
-
-
-def state_scores(credit: list[float]) -> list[float]:
-    """Scores of the states after each turn, of which prime-rl's algorithm `turn_credit` makes this credit [turns].
-
-    prime-rl #3282 takes a score minus the one before (0 for the first turn) and, with gamma = 0, beta times that minus
-    its mean over the tokens. So the first turn's credit is subtracted here from all, and the mean brings it back. The
-    last score is also added to the reward, which would set a good first turn back: hence the tiny unit, and its beta.
-    """
-    return [total / PRIME_RL_BETA for total in accumulate(value - credit[0] for value in credit)]

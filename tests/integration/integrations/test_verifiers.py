@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sweet_rl.dialogues.mini.tasks import make_tasks
@@ -168,35 +167,6 @@ def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_t
         assert trace["info"]["turn_credit"] == pytest.approx(credit, abs=1e-3) and any(credit)
         for node, value in zip(turns, trace["info"]["turn_credit"], strict=True):
             assert node["advantages"] == pytest.approx([value] * sum(node["mask"]), abs=1e-4) and any(node["mask"])
-
-
-def test_scores_of_states_differ_from_turn_to_turn_by_the_credit_relative_to_the_first_turns(credited):
-    for episode in credited[1]:
-        info = episode["traces"][0]["info"]
-        differences = 1e6 * np.diff(info["turn_rewards"], prepend=0.0)
-        assert differences == pytest.approx(np.subtract(info["turn_credit"], info["turn_credit"][0]), abs=1e-9)
-        assert len(set(differences)) > 1
-
-
-def test_prime_rl_gives_each_turn_its_reward_minus_the_groups_and_its_credit_minus_the_dialogues(credited):
-    theirs = pytest.importorskip(
-        "prime_rl.orchestrator.algo.turn_credit", reason="needs prime-rl with its pull request 3282, from its sources"
-    )
-    from prime_rl.configs.algorithm import TurnCreditAlgoConfig
-    from verifiers.v1 import WireEpisode
-
-    from sweet_rl.integrations.verifiers import PRIME_RL_BETA
-
-    episodes = [WireEpisode.model_validate(row) for row in credited[1]]
-    algorithm = theirs.TurnCreditAlgorithm(TurnCreditAlgoConfig(gamma=0.0, beta=PRIME_RL_BETA), None)
-    asyncio.run(algorithm.score_group(episodes))
-    level = np.mean([episode.traces[0].reward for episode in episodes])
-    for (trace,) in (episode.traces for episode in episodes):
-        turns = [node for node in trace.nodes if node.sampled]
-        credit, lengths = trace.info["turn_credit"], [sum(node.mask) for node in turns]
-        expected = trace.reward - level + np.array(credit) - np.average(credit, weights=lengths)
-        for node, value in zip(turns, expected, strict=True):
-            assert node.advantages == pytest.approx([value] * sum(node.mask), abs=1e-4)
 
 
 @pytest.mark.parametrize(
