@@ -34,7 +34,6 @@ EXTRAS = {
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "inspect": ["inspect_ai>=0.3.285", "openai>=3.4"],
     "lora": [*TRAIN, "peft>=0.18"],
-    "parquet": ["pyarrow>=15"],
     "plots": ["matplotlib>=3.9"],
     "workflow": [*TRAIN, "doit>=0.37", "matplotlib>=3.9"],
 }
@@ -97,6 +96,6 @@ setup(
         # Not in [test]: it needs another major version of openai than inspect_ai does.
         "verifiers": ["verifiers>=0.4,<0.5"],
         "vllm": [*TRAIN, "vllm>=0.11"],
-        "openenv": [],  # an extra of before: pip would only warn that it is unknown
+        **dict.fromkeys(("openenv", "parquet"), []),  # extras of before: pip would only warn of unknown ones
     },
 )

@@ -15,10 +15,10 @@ from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.released import backend
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
-from tests.support.command_line import Result, call, write_rows
+from tests.support.command_line import Result, write_rows
 from tests.support.other_tools import (
+    graded_again,
     graded_by_scripts,
-    imported,
     needs,
     plays_colbench,
     plays_released,
@@ -50,6 +50,19 @@ def log_of(folder: Path) -> Path:
     return log
 
 
+def rows_of(folder: Path, log: Path) -> dict[str, dict]:
+    """The graded dialogues of a log as rows of trajectories, by id; only samples with a score have a reward."""
+    from inspect_ai.log import read_eval_log
+
+    rows = {}
+    for sample in read_eval_log(str(log)).samples or ():
+        if (score := (sample.scores or {}).get("grade")) is not None and sample.error is None:
+            task = {"task": sample.metadata["task"]}
+            graded = {"reward": score.value["reward"], "grade": score.metadata["grade"]}
+            rows[sample.store["dialogue"]["id"]] = sample.store["dialogue"] | task | graded
+    return graded_again(rows, folder)
+
+
 def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again_with_the_arguments_of_the_log(
     served, folder, monkeypatch
 ):
@@ -58,7 +71,7 @@ def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again
     ours = graded_by_scripts(
         folder, served.url, "mini", task_type="mini", best_of_n=2, agent_prompt_path="mini_agent.txt"
     )
-    assert imported(log_of(folder), folder / "imported.jsonl") == ours
+    assert rows_of(folder, log_of(folder)) == ours
     assert len({row["reward"] for row in ours.values()}) > 1
     again = folder / "again.eval"
     (command,) = entry_points(group="console_scripts", name="inspect")
@@ -70,7 +83,7 @@ def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again
     with pytest.raises(SystemExit) as ended:
         command.load()()
     assert ended.value.code == 0 and again.is_file()
-    assert imported(again, folder / "imported_again.jsonl") == ours
+    assert rows_of(folder, again) == ours
 
 
 def in_this_process(monkeypatch, folder: Path, url: str, task: str, arguments: dict | None = None, **settings):
@@ -98,7 +111,7 @@ def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path, monkeyp
         log = in_this_process(monkeypatch, tmp_path, server.url, "colbench_backend", model_roles=True)
         assert log.status == "success", log.error
         ours = graded_by_scripts(tmp_path, server.url, MODEL)
-    assert imported(log_of(tmp_path), tmp_path / "imported.jsonl") == ours
+    assert rows_of(tmp_path, log_of(tmp_path)) == ours
     assert sorted(row["reward"] for row in ours.values()) == [0, 0, 1, 1]
 
 
@@ -113,16 +126,15 @@ def test_under_the_released_protocol_requests_and_dialogues_equal_those_of_the_s
         server.requests.clear()
         ours = graded_by_scripts(tmp_path, server.url, MODEL, **released)
         assert theirs == sorted(str(body["messages"]) for _, body in server.requests)
-    assert imported(log_of(tmp_path), tmp_path / "imported.jsonl") == ours
+    assert rows_of(tmp_path, log_of(tmp_path)) == ours
     assert {row["protocol"] for row in ours.values()} == {"released"}
     assert sorted(row["reward"] for row in ours.values()) == [0, 1]
 
 
 def test_a_dead_server_gives_no_reward(folder, monkeypatch):
     log = in_this_process(monkeypatch, folder, "http://127.0.0.1:9/v1", "mini", fail_on_error=False)
-    assert log.results is None
-    result = call("import_dialogues.py", input_path=log_of(folder), output_path=folder / "imported.jsonl")
-    assert result.code == 1 and "none of its 3 dialogues has a reward" in result.err
+    assert log.results is None and len(log.samples) == 3
+    assert not any(sample.scores for sample in log.samples)
 
 
 def ends_the_time(monkeypatch, limit: float) -> Callable[[], None]:

@@ -17,10 +17,10 @@ from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.records import Task, Trajectory
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
-from tests.support.command_line import ROOT, Result, call, read_rows, write_rows
+from tests.support.command_line import ROOT, Result, read_rows, write_rows
 from tests.support.other_tools import (
+    graded_again,
     graded_by_scripts,
-    imported,
     needs,
     plays_colbench,
     plays_released,
@@ -56,6 +56,17 @@ def traces_of(folder: Path) -> Path:
     return folder / "outputs" / "run" / "traces.jsonl"
 
 
+def rows_of(folder: Path) -> dict[str, dict]:
+    """The graded dialogues of a run as rows of trajectories, by id; only episodes that are `ok` have a reward."""
+    agents = [
+        trace
+        for episode in read_rows(traces_of(folder))
+        for trace in episode["traces"]
+        if episode["ok"] and trace["ok"] and trace["agent"]["name"] == "agent"
+    ]
+    return graded_again({trace["info"]["dialogue"]["id"]: trace["info"]["dialogue"] for trace in agents}, folder)
+
+
 def test_a_run_that_was_continued_has_the_dialogues_and_rewards_of_the_scripts(served, folder):
     done = evaluate(folder, served.url, "-r", "2", "--env.taskset.agent-prompt-path", "mini_agent.txt")
     assert done.code == 0, done.err
@@ -67,7 +78,7 @@ def test_a_run_that_was_continued_has_the_dialogues_and_rewards_of_the_scripts(s
     ours = graded_by_scripts(
         folder, served.url, "mini", task_type="mini", best_of_n=2, agent_prompt_path="mini_agent.txt"
     )
-    assert imported(traces_of(folder), folder / "imported.jsonl") == ours
+    assert rows_of(folder) == ours
     assert len({row["reward"] for row in ours.values()}) > 1
     for episode in read_rows(traces_of(folder)):
         (trace,) = episode["traces"]
@@ -85,7 +96,7 @@ def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path):
         assert done.code == 0, done.err
         asked = [body for _, body in server.requests]
         ours = graded_by_scripts(tmp_path, server.url, MODEL, temperature=0.5)
-    assert imported(traces_of(tmp_path), tmp_path / "imported.jsonl") == ours
+    assert rows_of(tmp_path) == ours
     assert sorted(row["reward"] for row in ours.values()) == [0, 0, 1, 1]
     for body in asked:  # the temperature of the run is the agent's
         assert body["temperature"] == (0 if "<hidden_code>" in body["messages"][-1]["content"] else 0.5)
@@ -120,7 +131,7 @@ def test_under_the_released_protocol_requests_and_dialogues_equal_those_of_the_s
         server.requests.clear()
         ours = graded_by_scripts(tmp_path, server.url, MODEL, protocol="released", protocol_files=files)
         assert theirs == sorted(str(body["messages"]) for _, body in server.requests)
-    assert imported(traces_of(tmp_path), tmp_path / "imported.jsonl") == ours
+    assert rows_of(tmp_path) == ours
     assert sorted(row["reward"] for row in ours.values()) == [0, 1]
 
 
@@ -129,8 +140,6 @@ def test_a_dead_server_gives_no_reward(folder):
     assert done.code == 0, done.err
     for episode in read_rows(traces_of(folder)):
         assert not episode["ok"] and not any(trace["ok"] or trace["rewards"] for trace in episode["traces"])
-    result = call("import_dialogues.py", input_path=traces_of(folder), output_path=folder / "imported.jsonl")
-    assert result.code == 1 and "none of its 3 dialogues has a reward" in result.err
 
 
 def test_a_human_whose_server_is_dead_leaves_the_agent_without_a_reward(served, folder):
@@ -214,5 +223,3 @@ def test_an_episode_whose_turns_cannot_be_scored_has_no_reward(folder):
     (episode,) = read_rows(traces_of(folder))
     (trace,) = episode["traces"]
     assert not episode["ok"] and not trace["rewards"] and "success" not in trace["metrics"]
-    result = call("import_dialogues.py", input_path=traces_of(folder), output_path=folder / "imported.jsonl")
-    assert result.code == 1 and "none of its 1 dialogues has a reward" in result.err
