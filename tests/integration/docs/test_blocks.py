@@ -90,6 +90,13 @@ def test_rows_of_others_become_trajectories_whose_replies_are_trained(checkout):
         assert chat.decode(text.ids[text.train].tolist()) == "Both."
 
 
+def test_the_advantages_of_the_manual_are_what_it_says(capsys):
+    """The block of integrations.md that needs none of the tools."""
+    (text,) = (text for _, text in blocks(ROOT / "docs" / "integrations.md") if "turn_advantages" in text)
+    run_python(text)
+    assert f"# {capsys.readouterr().out.strip()}" in text
+
+
 @pytest.mark.slow
 def test_the_tutorial_and_what_reads_its_files_run(checkout):
     """Steps 1 to 8 and the baselines; then the pages of viewers and critics."""
