@@ -5,7 +5,7 @@
     python benchmarks/exported_pairs.py --peer_python peer/bin/python --input_path runs/mini/turn_pairs.jsonl
 
 The policy is the packaged `mini`, the reference the same with noise on its weights, so that the loss is not log 2. Both
-are in float32. TRL reads the rows of `sweet-rl export --to trl` with `datasets`; each side computes one backward pass
+are in float32. TRL reads the rows of `sweet-rl export` with `datasets`; each side computes one backward pass
 over all of them. Compared are the pairs whose sampled tokens are those that the tokenizer makes of their text; the
 number of the others is printed. Exits with 1 if a difference is above `--tolerance`.
 """
@@ -85,7 +85,7 @@ def main(peer_python: str, input_path: str, pairs: int = 64, tolerance: float = 
             weight.data += NOISE * torch.randn_like(weight)
         noisy.save_pretrained(folder / "reference")
         (folder / "pairs.jsonl").write_text("".join(json.dumps(pair.to_dict()) + "\n" for pair in same))
-        export_file("trl", str(folder / "pairs.jsonl"), str(folder / "trl.jsonl"), StepSettings(), "mini")
+        export_file(str(folder / "pairs.jsonl"), str(folder / "trl.jsonl"), StepSettings(), "mini")
         job = {"policy": policy, "reference": str(folder / "reference"), "pairs": str(folder / "trl.jsonl")}
         job |= {"beta": BETA, "folder": str(folder)}
         (folder / "job.json").write_text(json.dumps(job))

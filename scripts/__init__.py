@@ -30,7 +30,6 @@ COMMANDS = {
     "rank": "rank_best_of_n",
     "pairs": "generate_random_pairs_from_ranks",
     "export": "export",
-    "import": "import_dialogues",
     "compare": "compare_runs",
     "leaderboard": "leaderboard",
     "view": "visualize_dialogue_histories",
@@ -38,6 +37,11 @@ COMMANDS = {
     "mini-tasks": "make_mini_tasks",
     "websight": "prepare_websight",
 }
+REMOVED = {
+    "import": "docs/files.md has eight lines that turn messages or ShareGPT rows into trajectories",
+    "serve_openenv": "docs/integrations.md shows how to play and grade a task with any agent",
+}
+"""Commands of before, and what to do instead."""
 VISUALIZERS = "visualizers" if __name__ == "scripts" else "sweet_rl.visualizers"  # beside the scripts
 
 
@@ -54,7 +58,8 @@ def main() -> None:
         return
     script = COMMANDS.get(name, name)
     if script not in _scripts() | {*COMMANDS.values()}:
-        print(f"error: sweet-rl has no command {name!r}: sweet-rl --help lists them.", file=sys.stderr)
+        remedy = REMOVED.get(name, "sweet-rl --help lists them")
+        print(f"error: sweet-rl has no command {name!r}: {remedy}.", file=sys.stderr)
         sys.exit(2)
     package = VISUALIZERS if script.startswith("visualize") else __name__
     del sys.argv[1]

@@ -19,8 +19,6 @@ EXTRAS = {
     "frontend": ("PIL", "datasets", "psutil", "selenium", "websocket"),
     "inspect": ("inspect_ai",),
     "lora": ("peft",),
-    "openenv": ("openenv",),
-    "parquet": ("pyarrow",),
     "plots": ("matplotlib",),
     "qlora": ("bitsandbytes",),
     "vllm": ("vllm",),

@@ -172,8 +172,8 @@ class Encoder:
         self._warned = True
         log.warning(
             "%s: the prompt has no %r, which opens a reply in the chat template of %s: its text is trained as it is "
-            "(a marker by which another family ends a turn as %r). If it is bare, sweet-rl import lays out messages by "
-            "the template.",
+            "(a marker by which another family ends a turn as %r). Dialogues as messages are "
+            "laid out by the template (docs/files.md).",
             where,
             self.chat.reply_header,
             self.chat.name,

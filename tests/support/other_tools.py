@@ -57,16 +57,13 @@ def graded_by_scripts(folder: Path, url: str, human: str, **flags) -> dict[str, 
     return rows_by_id(folder / "graded.jsonl")
 
 
-def imported(log: Path, output: Path) -> dict[str, dict]:
-    """The rows that import_dialogues.py makes of a tool's log, by id, and evaluate_code.py's rewards for them."""
-    done = call("import_dialogues.py", input_path=log, output_path=output)
+def graded_again(rows: dict[str, dict], folder: Path) -> dict[str, dict]:
+    """The rows of a tool's log by id, after a check that evaluate_code.py gives them the same rewards."""
+    logged, again = write_rows(folder / "logged.jsonl", list(rows.values())), folder / "again.jsonl"
+    done = call("evaluate_code.py", "--overwrite", input_path=logged, output_path=again)
     assert done.code == 0, done.err
-    again = output.with_name("again.jsonl")
-    assert call("evaluate_code.py", input_path=output, output_path=again).code == 0
-    rows = rows_by_id(output)
-    assert {name: row["reward"] for name, row in rows_by_id(again).items()} == {
-        name: row["reward"] for name, row in rows.items()
-    }
+    for name, row in rows_by_id(again).items():
+        assert row["reward"] == rows[name]["reward"]
     return rows
 
 

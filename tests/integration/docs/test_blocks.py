@@ -11,9 +11,12 @@ import pytest
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.models.base import Completion
-from sweet_rl.runs.records import Task
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import Task, Trajectory, read_records
+from sweet_rl.training.examples import encode_trajectories
+from sweet_rl.training.settings import DataSettings
 from tests.support.browsers import renderer_or_skip
-from tests.support.command_line import ROOT, read_rows
+from tests.support.command_line import ROOT, read_rows, write_rows
 from tests.support.manual import blocks, commands, run_command
 
 FOLDERS = ("scripts", "visualizers", "configs", "docs", "lab")
@@ -67,6 +70,31 @@ def test_the_human_of_ones_own_in_the_manual_asks_its_model():
     assert asyncio.run(human.reply(task, dialogue, 7)).text == "At most ten."
     assert "You said: a fee" in asked[0][0] and "about a maximum" in asked[0][0] and asked[0][1] == 7
     assert asked[0][0].endswith("user: I need it.\nassistant: What is the most?")
+
+
+def test_rows_of_others_become_trajectories_whose_replies_are_trained(checkout):
+    """The lines of files.md, on SFT's messages and on ShareGPT."""
+    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which?"}]
+    said += [{"role": "assistant", "content": "Both."}]
+    names = {"system": "system", "user": "human", "assistant": "gpt"}
+    told = [{"from": names[one["role"]], "value": one["content"]} for one in said]
+    rows = [{"messages": said, "reward": 0.5, "solution": "both"}, {"conversations": told}]
+    write_rows(checkout / "rows.jsonl", rows)
+    for language, text in blocks(ROOT / "docs" / "files.md"):
+        assert language == "python"
+        run_python(text)
+    first, second = read_records("dialogues.jsonl", Trajectory)
+    assert [(one.reward, one.task.ground_truth) for one in (first, second)] == [(0.5, "both"), (1.0, "")]
+    chat = ChatFormat.from_pretrained("mini")
+    for text in encode_trajectories([first, second], chat, DataSettings()).texts:
+        assert chat.decode(text.ids[text.train].tolist()) == "Both."
+
+
+@pytest.mark.parametrize("name", ["turn_advantages", "MyAgent"])
+def test_blocks_of_integrations_that_need_no_other_tool_print_what_they_say(name, capsys):
+    (text,) = (text for _, text in blocks(ROOT / "docs" / "integrations.md") if name in text)
+    run_python(text)
+    assert f"# {capsys.readouterr().out.strip()}\n" in text
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,10 +14,10 @@ from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.released import backend
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
-from tests.support.command_line import Result, call, write_rows
+from tests.support.command_line import Result, write_rows
 from tests.support.other_tools import (
+    graded_again,
     graded_by_scripts,
-    imported,
     needs,
     plays_colbench,
     plays_released,
@@ -50,27 +49,30 @@ def log_of(folder: Path) -> Path:
     return log
 
 
-def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again_with_the_arguments_of_the_log(
-    served, folder, monkeypatch
-):
+def rows_of(folder: Path, log: Path) -> dict[str, dict]:
+    """The graded dialogues of a log, which are rows of trajectories, by id."""
+    from inspect_ai.log import read_eval_log
+
+    samples = [sample for sample in read_eval_log(str(log)).samples or () if sample.scores]
+    return graded_again({sample.store["dialogue"]["id"]: sample.store["dialogue"] for sample in samples}, folder)
+
+
+def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again(served, folder):
     done = evaluate(folder, served.url, "mini", "--epochs", "2", "-T", "agent_prompt_path=mini_agent.txt")
     assert done.code == 0, done.err
     ours = graded_by_scripts(
         folder, served.url, "mini", task_type="mini", best_of_n=2, agent_prompt_path="mini_agent.txt"
     )
-    assert imported(log_of(folder), folder / "imported.jsonl") == ours
+    assert rows_of(folder, log_of(folder)) == ours
     assert len({row["reward"] for row in ours.values()}) > 1
     again = folder / "again.eval"
-    (command,) = entry_points(group="console_scripts", name="inspect")
-    words = ["inspect", "score", log_of(folder), "--action", "overwrite", "--output-file", again]
-    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # which the command replaces
-    monkeypatch.setenv("LOCAL_BASE_URL", served.url)
-    monkeypatch.setenv("LOCAL_API_KEY", "none")
-    with pytest.raises(SystemExit) as ended:
-        command.load()()
-    assert ended.value.code == 0 and again.is_file()
-    assert imported(again, folder / "imported_again.jsonl") == ours
+    scored = run_tool(
+        tool("inspect"), "score", log_of(folder), "--scorer", "sweet_rl/grade", "-S", "task_type=mini",
+        "--action", "overwrite", "--output-file", again,
+        cwd=folder, LOCAL_BASE_URL=served.url, LOCAL_API_KEY="none", PYTHONPATH="",
+    )  # fmt: skip
+    assert scored.code == 0 and again.is_file(), scored.err
+    assert rows_of(folder, again) == ours
 
 
 def in_this_process(monkeypatch, folder: Path, url: str, task: str, arguments: dict | None = None, **settings):
@@ -98,7 +100,7 @@ def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path, monkeyp
         log = in_this_process(monkeypatch, tmp_path, server.url, "colbench_backend", model_roles=True)
         assert log.status == "success", log.error
         ours = graded_by_scripts(tmp_path, server.url, MODEL)
-    assert imported(log_of(tmp_path), tmp_path / "imported.jsonl") == ours
+    assert rows_of(tmp_path, log_of(tmp_path)) == ours
     assert sorted(row["reward"] for row in ours.values()) == [0, 0, 1, 1]
 
 
@@ -113,16 +115,15 @@ def test_under_the_released_protocol_requests_and_dialogues_equal_those_of_the_s
         server.requests.clear()
         ours = graded_by_scripts(tmp_path, server.url, MODEL, **released)
         assert theirs == sorted(str(body["messages"]) for _, body in server.requests)
-    assert imported(log_of(tmp_path), tmp_path / "imported.jsonl") == ours
+    assert rows_of(tmp_path, log_of(tmp_path)) == ours
     assert {row["protocol"] for row in ours.values()} == {"released"}
     assert sorted(row["reward"] for row in ours.values()) == [0, 1]
 
 
 def test_a_dead_server_gives_no_reward(folder, monkeypatch):
     log = in_this_process(monkeypatch, folder, "http://127.0.0.1:9/v1", "mini", fail_on_error=False)
-    assert log.results is None
-    result = call("import_dialogues.py", input_path=log_of(folder), output_path=folder / "imported.jsonl")
-    assert result.code == 1 and "none of its 3 dialogues has a reward" in result.err
+    assert log.results is None and len(log.samples) == 3
+    assert not any(sample.scores for sample in log.samples)
 
 
 def ends_the_time(monkeypatch, limit: float) -> Callable[[], None]:
@@ -207,19 +208,7 @@ def test_an_argument_that_cannot_be_used_is_one_message_of_inspect(arguments, wo
 
 
 def test_a_missing_human_is_refused_before_anything_is_played(folder, monkeypatch):
-    import inspect_ai
-    from inspect_ai._util.error import PrerequisiteError
-    from inspect_ai.model import get_model
-
-    from sweet_rl.integrations import inspect_ai as tasks
-
-    monkeypatch.setenv("LOCAL_API_KEY", "none")
     with ApiServer(lambda body: chat_reply("Why?")) as server:
-        monkeypatch.setenv("LOCAL_BASE_URL", server.url)
-        model, arguments = get_model(NAME, memoize=False), {"input_path": str(folder / "tasks.jsonl")}
-        with pytest.raises(PrerequisiteError) as caught:
-            inspect_ai.eval(
-                tasks.colbench_backend, task_args=arguments, model=model, display="none", log_dir=str(folder / "logs")
-            )
-        assert "role 'human'" in str(caught.value.message)
-        assert not server.requests and not list(folder.glob("logs/*.eval"))
+        log = in_this_process(monkeypatch, folder, server.url, "colbench_backend")
+        assert log.status == "error" and "role 'human'" in log.error.message
+        assert not server.requests

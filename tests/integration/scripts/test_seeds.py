@@ -63,8 +63,8 @@ def test_another_seed_is_another_run(script, settings_of):
     assert (one["seed"], other["seed"]) == (3, 4)
 
 
-# Made of steps that are in SEEDED; a dialogue with a person; a server.
-OTHERS = {"colbench.py", "check_credit.py", "chat.py", "serve_openenv.py"}
+# Made of steps that are in SEEDED; a dialogue with a person.
+OTHERS = {"colbench.py", "check_credit.py", "chat.py"}
 
 
 def test_every_script_with_a_seed_is_held_to_this():

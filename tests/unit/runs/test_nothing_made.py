@@ -5,13 +5,12 @@ import json
 import pytest
 
 from sweet_rl.dialogues import AnswerEnvironment
-from sweet_rl.integrations.logs import import_dialogues
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import PreferencePair, Trajectory, read_records
 from sweet_rl.runs.run import open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.step import run_step
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.dialogues import graded
 
@@ -34,20 +33,6 @@ def test_an_output_without_records_is_removed_unless_it_may_be_empty(tmp_path, c
     assert "read: 7" in capsys.readouterr().out and list(tmp_path.iterdir()) == []
     run_step(open_run(tmp_path / "made.jsonl", {}), lambda run: {}, may_be_empty=True)
     assert read_manifest(tmp_path / "made.jsonl")["status"] == "finished"
-
-
-def episode(row: dict, ok: bool) -> dict:
-    return {"traces": [{"agent": {"name": "agent"}, "ok": ok, "info": {"dialogue": row}}]}
-
-
-def test_an_import_without_a_rewarded_dialogue_makes_no_file(tmp_path):
-    row = graded()[0].to_dict()
-    log = write_rows(tmp_path / "traces.jsonl", [episode(row, False), {"traces": []}])
-    with pytest.raises(NothingMade, match="none of its 2 dialogues has a reward"):
-        import_dialogues(str(log), str(tmp_path / "out.jsonl"), StepSettings())
-    assert [path.name for path in tmp_path.iterdir()] == ["traces.jsonl"]
-    result = call("import_dialogues.py", input_path=log, output_path=tmp_path / "out.jsonl")
-    assert result.code == 1 and "finished" not in result.out
 
 
 def test_a_grading_without_a_reward_ends_with_status_1(tmp_path):

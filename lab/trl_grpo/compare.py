@@ -1,7 +1,7 @@
 """TRL's GRPO with the credit of turns, and with the reward alone: the same rollouts and steps, three seeds.
 
     pip install -e '.[train]' trl==1.16.0
-    OMP_NUM_THREADS=1 python benchmarks/trl_grpo.py
+    OMP_NUM_THREADS=1 python -m lab.trl_grpo.compare
 
 The tiny agent of the quick world learns by itself: the scripted human replies, and the credit is the PMI of the
 untrained agent. Every step plays `--dialogues` dialogues, `--generations` for each task, and takes one step of the
@@ -20,11 +20,11 @@ from datasets import Dataset
 from transformers import set_seed
 from trl import GRPOConfig, GRPOTrainer
 
-from sweet_rl.integrations.trl import TrlRollouts, TurnCreditTrainer, reward
+from lab.trl_grpo.trainer import TrlRollouts, TurnCreditTrainer, reward
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.cli import run
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TRAINERS = {"grpo": GRPOTrainer, "turn_credit": TurnCreditTrainer}
 NAMES = {"grpo": "GRPO", "turn_credit": "GRPO with turn credit"}
 

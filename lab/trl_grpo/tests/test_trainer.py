@@ -14,8 +14,8 @@ pytest.importorskip("trl", reason="needs an environment of its own: pip install 
 from datasets import Dataset  # noqa: E402
 from trl import GRPOConfig  # noqa: E402
 
+from lab.trl_grpo.trainer import TrlRollouts, TurnCreditTrainer, reward  # noqa: E402
 from sweet_rl.dialogues.mini.tasks import make_tasks  # noqa: E402
-from sweet_rl.integrations.trl import TrlRollouts, TurnCreditTrainer, reward  # noqa: E402
 from sweet_rl.integrations.turn_advantages import turns_of_mask  # noqa: E402
 from sweet_rl.models.weights import model_path  # noqa: E402
 from sweet_rl.runs.errors import UserError  # noqa: E402
