@@ -15,9 +15,6 @@ from sweet_rl.runs.records import TurnCandidates
 if TYPE_CHECKING:  # settings of critics are read without waiting for torch
     from sweet_rl.models.log_probs.rows import EncodedText
 
-REPLIES = "additional_replies"
-"""Field of a row of candidates: the human's reply to each, if it is known ("" for none)."""
-
 
 def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:
     """The token ids of each candidate after the turn's prompt.

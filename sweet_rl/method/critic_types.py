@@ -1,4 +1,4 @@
-"""The critics that `--critic_type` names: five built-in ones, or a user's file; and the flags that choose one."""
+"""The critics that `--critic_type` names: four built-in ones, or a user's file; and the flags that choose one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.method import belief_gain, judge, pmi, sweet_critic, value_critic
+from sweet_rl.method import judge, pmi, sweet_critic, value_critic
 from sweet_rl.method.critics import CheckedCritic, CriticType
 from sweet_rl.method.sweet_critic import SweetSettings
 from sweet_rl.models.weights import check_loadable, model_input
@@ -21,7 +21,6 @@ from sweet_rl.runs.user_file import errors_named, load_from_file
 CRITICS = {
     "log_ratio": sweet_critic.CRITIC,
     "pmi": pmi.CRITIC,
-    "belief_gain": belief_gain.CRITIC,
     "value": value_critic.CRITIC,
     "judge": judge.CRITIC,
 }
@@ -142,8 +141,7 @@ class CriticFlags(SweetSettings):
         model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it
             if it is on a server (`hostname`).
         critic_type: Critic: log_ratio (the SWEET critic: advantage, equation 3 of the paper), pmi (one language model
-            with and without the reference solution, untrained), belief_gain (the same model's log-prob of the reference
-            solution before and after the turn), value (model of train_value.py), judge (language model
+            with and without the reference solution, untrained), value (model of train_value.py), judge (language model
             that compares candidates, knockout), or the path of a Python file with a CRITIC (docs/critics.md).
         critic_settings: Settings of the critic by name, as JSON, or a mapping in a config; for every critic but
             log_ratio, whose settings are flags.

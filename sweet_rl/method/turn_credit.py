@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sweet_rl.method.candidate_texts import REPLIES
 from sweet_rl.method.candidates import turns_of
 from sweet_rl.method.critic_types import ChosenCritic
 from sweet_rl.method.critics import CheckedCritic, TokenCredit
@@ -19,6 +18,8 @@ from sweet_rl.runs.records import Trajectory, TrajectoryFile, TurnCandidates
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 
+REPLIES = "additional_replies"
+"""Field of a record of candidates: the human's reply to each ("" for none)."""
 NO_LAYOUT = SimpleNamespace(prompt=lambda messages, tokenizer=None: [], fingerprint=None)
 """The chat format of a critic that has none: prompts are empty."""
 

@@ -98,7 +98,6 @@ def candidates(count: int = 3) -> list[TurnCandidates]:
 
 CRITICS = [
     ("pmi", {"normalize": "none"}),
-    ("belief_gain", {}),
     ("log_ratio", {"reference": "seed_without_c", "reference_model_id": "mini", "normalize": "none"}),
 ]
 

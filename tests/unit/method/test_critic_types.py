@@ -60,7 +60,7 @@ def candidates(tmp_path):
 
 
 @pytest.mark.parametrize("flags, named", [
-    ({"critic_type": "oracle"}, "'oracle'.*log_ratio, pmi, belief_gain, value, judge"),
+    ({"critic_type": "oracle"}, "'oracle'.*log_ratio, pmi, value, judge"),
     ({}, "missing: --model_id"),
     ({"critic_type": "nowhere.py"}, "nowhere.py"),
     ({"model_id": "m", "critic_settings": {"words": 3}}, "log_ratio: unknown setting 'words'"),
