@@ -26,7 +26,7 @@ from sweet_rl.dialogues import ANSWER_MARKER, Domain, Human
 from sweet_rl.method.advantage import TurnNormalize
 from sweet_rl.method.candidate_texts import check_candidates, encoded_candidates, reference_solution
 from sweet_rl.method.critics import CriticType
-from sweet_rl.method.sweet_critic import Score, TokenCritic, TokenCriticSettings, TokenLogps, load_models, scored
+from sweet_rl.method.sweet_critic import LogRatioCritic, PmiSettings, Score, TokenLogps, load_models, scored
 from sweet_rl.method.turn_credit import REPLIES
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat, spoken_candidates
@@ -37,7 +37,7 @@ REPLIES_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class BeliefGainSettings(AskedHuman, TokenCriticSettings):
+class BeliefGainSettings(AskedHuman, PmiSettings):
     """The language model, and the human who is asked for a reply to each candidate.
 
     Attributes:
@@ -48,7 +48,7 @@ class BeliefGainSettings(AskedHuman, TokenCriticSettings):
 
     def __post_init__(self) -> None:
         AskedHuman.__post_init__(self)
-        TokenCriticSettings.__post_init__(self)
+        PmiSettings.__post_init__(self)
 
     def to_settings(self) -> dict[str, Any]:
         """The settings that the scores depend on; the human by its name and hash."""
@@ -57,7 +57,7 @@ class BeliefGainSettings(AskedHuman, TokenCriticSettings):
         return {name: value for name, value in super().to_settings().items() if name in names} | asked
 
 
-class BeliefGainCritic(TokenCritic):
+class BeliefGainCritic(LogRatioCritic):
     """Scores candidates by their belief gain.
 
     Args:
@@ -69,6 +69,8 @@ class BeliefGainCritic(TokenCritic):
         domain: Domain of the human, which says whether the human can play a task.
     """
 
+    token_credit = None  # because the tokens are those of the solution, not of the turn
+
     def __init__(
         self,
         chat: ChatFormat,
@@ -78,7 +80,7 @@ class BeliefGainCritic(TokenCritic):
         seed: int = 0,
         domain: Domain | None = None,
     ):
-        super().__init__(chat, [model], normalize)
+        super().__init__(chat, model, None, normalize=normalize)
         self._model, self._human, self._seed, self._domain = model, human, seed, domain
         self._asked = asyncio.Semaphore(REPLIES_AT_ONCE)
 

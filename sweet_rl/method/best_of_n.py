@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from sweet_rl.dialogues.simulate import SelectorSettings
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.candidates import with_candidates
-from sweet_rl.method.critic_types import ChosenCritic
-from sweet_rl.method.critics import CheckedCritic
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic
 from sweet_rl.models.base import Completion, Message, ModelError, Part
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, TurnCandidates

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from sweet_rl.method.candidate_texts import check_candidates, reference_solution
-from sweet_rl.method.critics import CriticType
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.prompts import fill, load_prompt
@@ -161,9 +160,6 @@ def load_judge(settings: JudgeSettings) -> JudgeCritic:
     prompt = judge_prompt(settings.judge_prompt_path)
     model = load_model(settings.model_id, settings.server())
     return JudgeCritic(model, prompt, not settings.no_prompt, settings.seed, settings.concurrency)
-
-
-CRITIC = CriticType(JudgeSettings, load_judge, compares=True)
 
 
 def read_verdict(reply: str) -> int | None:

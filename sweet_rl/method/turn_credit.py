@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from sweet_rl.method.candidates import turns_of
-from sweet_rl.method.critic_types import ChosenCritic
-from sweet_rl.method.critics import CheckedCritic, TokenCredit
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic, TokenCredit
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, TrajectoryFile, TurnCandidates

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from sweet_rl.method.candidate_texts import check_candidates, encoded_candidates, reference_solution
-from sweet_rl.method.critics import CriticType
-from sweet_rl.method.local_model import LocalModel
 from sweet_rl.method.privileged_information import AFTER, BEFORE
+from sweet_rl.method.sweet_critic import LocalModel
 from sweet_rl.models.context import check_length
 from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat
@@ -165,9 +164,6 @@ def load_value_critic(settings: ValueCriticSettings) -> ValueHeadCritic | Pictur
 
     sees_pictures = is_vision_model(model_path(settings.model_id))
     return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
-
-
-CRITIC = CriticType(ValueCriticSettings, load_value_critic)
 
 
 class _Window(TypedDict, total=False):

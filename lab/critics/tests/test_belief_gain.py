@@ -9,7 +9,7 @@ import torch
 
 from lab.critics.belief_gain import BeliefGainCritic
 from sweet_rl.dialogues import ANSWER_MARKER
-from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.turn_credit import TurnScorer, taken_turns
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen, model_path
