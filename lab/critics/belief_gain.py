@@ -24,7 +24,7 @@ from typing import Any
 from lab.critics.asked_human import AskedHuman
 from sweet_rl.dialogues import ANSWER_MARKER, Domain, Human
 from sweet_rl.method.advantage import TurnNormalize
-from sweet_rl.method.candidate_texts import check_candidates, encoded_candidates, reference_solution
+from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encoded_candidates, reference_solution
 from sweet_rl.method.critics import CriticType
 from sweet_rl.method.sweet_critic import LogRatioCritic, PmiSettings, Score, TokenLogps, load_models, scored
 from sweet_rl.method.turn_credit import REPLIES
@@ -108,11 +108,6 @@ class BeliefGainCritic(LogRatioCritic):
         check_candidates(record, hint=True)
         if self._human is not None and self._domain is not None and REPLIES not in record.extra and record.task:
             self._domain.check([record.task], f"candidates {record.id!r}")
-        if record.dialogue is None:
-            raise UserError(
-                f"candidates {record.id!r}: no 'dialogue', so it cannot be continued. Sample the candidates again with "
-                "sample_best_of_n.py."
-            )
         spoken = spoken_candidates(record)
         questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
         replies = await asyncio.gather(*(self._reply(record, index, spoken[index]) for index in questions))
@@ -133,7 +128,7 @@ class BeliefGainCritic(LogRatioCritic):
     async def _reply(self, record: TurnCandidates, index: int, text: str) -> str:
         """The human's reply to candidate `index`, which says `text`; empty if it is not known and nobody is asked."""
         if REPLIES not in record.extra and self._human is not None:
-            dialogue = [*record.dialogue, {"role": "assistant", "content": text}]
+            dialogue = [*dialogue_of(record), {"role": "assistant", "content": text}]
             async with self._asked:
                 asked = await self._human.reply(record.task, dialogue, seed_for(self._seed, record.id, text))
             return asked.text
@@ -146,7 +141,7 @@ class BeliefGainCritic(LogRatioCritic):
 
     def _prompt(self, record: TurnCandidates, more: list[Message]) -> list[int]:
         """Token ids of the record's dialogue, followed by the messages `more`."""
-        parts = self.chat.prompt([*(record.dialogue or ()), *more], record.tokenizer)
+        parts = self.chat.prompt([*dialogue_of(record), *more], record.tokenizer)
         return self.chat.encode([part | {"train": False} for part in parts], record.tokenizer)[0]
 
     def _belief(self, record: TurnCandidates, prompt: list[int], start: list[int]) -> EncodedText:

@@ -19,6 +19,7 @@ from sweet_rl.method.advantage import TurnNormalize, advantage
 from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprobs
 from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
 from sweet_rl.models.log_probs.attention import Attention, AttentionSettings
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import model_input, model_path
@@ -27,8 +28,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 from sweet_rl.runs.records import TurnCandidates
 
-if TYPE_CHECKING:
-    from sweet_rl.models.log_probs.rows import EncodedText
+if TYPE_CHECKING:  # openai takes half a second to import
     from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
 logger = logging.getLogger(__name__)
@@ -313,7 +313,7 @@ def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[Score]]:
 
     def load(name: str) -> Score:
         if urls:
-            from sweet_rl.models.prompt_logprobs import PromptLogprobs  # openai takes half a second to import
+            from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
             return PromptLogprobs(name, urls, key)
         return load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)

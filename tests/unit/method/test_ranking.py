@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from sweet_rl.method import ranking
-from sweet_rl.method.candidate_parts import prompt_parts
-from sweet_rl.method.candidate_texts import encoded_candidates
+from sweet_rl.method.candidate_texts import encoded_candidates, prompt_parts
 from sweet_rl.method.critics import ChosenCritic, CriticFlags
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.method.ranking import placed, rank_file, ranked
