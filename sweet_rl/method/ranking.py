@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from sweet_rl.method.advantage import order_by_score
-from sweet_rl.method.critics import CheckedCritic, ChosenCritic
+from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.models.weights import gpu_memory
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, read_records
@@ -58,41 +58,25 @@ def rank_file(
             print(f"this ranks on one of {gpus} GPUs; docs/training.md has the three lines that use all of them")
         loaded = critic.load()
         run.manifest.check_models()
-        await rank(run, loaded, [record for record in records if record.id not in run.done], place_answers)
+
+        async def rank(chunk: list[TurnCandidates]) -> list[dict]:
+            scores = await loaded.scores(chunk)
+            if place_answers:
+                scores = [placed(record, values) for record, values in zip(chunk, scores, strict=True)]
+            return [ranked(*pair, loaded.eos_text).to_dict() for pair in zip(chunk, scores, strict=True)]
+
+        missing = iter([record for record in records if record.id not in run.done])
+        chunks = iter(lambda: list(islice(missing, loaded.turns_per_call)), [])
+        try:
+            await write_results(run, chunks, rank, loaded.calls_at_once, len(records), "turn", size=len)
+        finally:
+            await loaded.close()
         run.sort(record.id for record in records)
         return summary
 
     settings = critic.to_settings() | {"limit": step.limit, "shard": step.shard}
     settings |= {"place_answers": True} if place_answers else {}
     return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)
-
-
-async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates], place_answers: bool = False) -> None:
-    """Write records with their ranking.
-
-    Args:
-        run: The open output.
-        critic: The critic, which is closed at the end.
-        records: Records that the output lacks.
-        place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
-
-    Raises:
-        UserError: Some records could not be ranked, once all others are written.
-    """
-    waiting = iter(records)
-
-    async def ranked_chunk(chunk: list[TurnCandidates]) -> list[dict]:
-        scores = await critic.scores(chunk)
-        if place_answers:
-            scores = [placed(record, values) for record, values in zip(chunk, scores, strict=True)]
-        return [ranked(*pair, critic.eos_text).to_dict() for pair in zip(chunk, scores, strict=True)]
-
-    try:
-        chunks = iter(lambda: list(islice(waiting, critic.turns_per_call)), [])
-        total = len(run.done) + len(records)
-        await write_results(run, chunks, ranked_chunk, critic.calls_at_once, total, "turn", size=len)
-    finally:
-        await critic.close()
 
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:

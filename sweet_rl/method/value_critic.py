@@ -162,7 +162,7 @@ def load_value_critic(settings: ValueCriticSettings) -> ValueHeadCritic | Pictur
     return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
 
 
-def _window(path: str) -> dict[str, int]:
+def _window(path: str) -> dict[str, Any]:
     """The window in which the critic saw pages in training, from its manifest; empty if there is none."""
     settings = (read_manifest(path) or {"settings": {}})["settings"]
     sizes = {"width": settings.get("page_width"), "height": settings.get("page_height")}
