@@ -100,7 +100,14 @@ async def _call(method: Callable[..., Any], *arguments: Any) -> Any:
     """Call a coroutine function, or a plain function in a thread."""
     if inspect.iscoroutinefunction(method):
         return await method(*arguments)
-    return await asyncio.to_thread(method, *arguments)
+
+    def call() -> Any:
+        try:
+            return method(*arguments)
+        except StopIteration as error:  # of a `next` in a user's critic: asyncio would wait for ever
+            raise RuntimeError("the critic raised StopIteration") from error
+
+    return await asyncio.to_thread(call)
 
 
 def _is_finite(value: Any) -> bool:

@@ -55,7 +55,7 @@ def rank_file(
 
     async def work(run: Run) -> dict:
         if critic.models() and step.shard is None and (gpus := len(gpu_memory())) > 1:
-            print(f"this ranks on one of {gpus} GPUs; docs/training.md has the three lines that use all of them")
+            print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each of them ranks a part")
         loaded = critic.load()
         run.manifest.check_models()
 

@@ -191,6 +191,16 @@ def test_what_a_file_raises_is_its_own_error_and_the_same_command_goes_on(tmp_pa
     assert [record.id for record in read_records(out, TurnCandidates)] == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("scores", ["def scores", "async def scores"])
+def test_a_next_that_finds_nothing_ends_the_ranking(tmp_path, scores):
+    path = tmp_path / "bad.py"
+    path.write_text(
+        SHORT.replace("def scores", scores).replace("-abs(len(text.split()) - self.words)", "next(iter(()))")
+    )
+    with pytest.raises(RuntimeError):
+        rank_file(ChosenCritic(str(path)), candidates(tmp_path), str(tmp_path / "out.jsonl"))
+
+
 def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
     text = SHORT.replace("    def scores", "    async def scores") + (
         "\n\nasync def close(self):\n    self.words = None\n\n\nShort.close = close\n"
