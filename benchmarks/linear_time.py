@@ -27,7 +27,7 @@ from sweet_rl.isolation.rendering import outside, scripts
 from sweet_rl.isolation.rendering.stylesheet import possible_classes
 from sweet_rl.isolation.sandbox.modules import modules_for
 from sweet_rl.isolation.sandbox.values import preview
-from sweet_rl.method.judge import MARKUP, read_verdict
+from sweet_rl.method.judge import read_verdict
 from sweet_rl.models.texts.markup import family_of, messages_in
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.viewer.messages import messages_of
@@ -60,7 +60,7 @@ READERS = {
     "leak": lambda text: gives_away(text, REFERENCE, text),
     "reasoning": without_thinking,
     "prompt of the mini human": mini_human,
-    "verdict": lambda text: (read_verdict(text), MARKUP.sub("", text)),
+    "verdict": read_verdict,
     "chat markup": lambda text: [list(messages_in(text, family)) for family in [family_of(text)] if family],
     "messages": messages_of,
     "evidence": lambda text: (EXPECTED_AND_GOT.fullmatch(f"expected {text}"), preview(text)),

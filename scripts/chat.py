@@ -16,7 +16,7 @@ from typing import Annotated
 
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.evaluation.talk import Talk, chosen_task
-from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model

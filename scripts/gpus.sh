@@ -118,3 +118,23 @@ preflight() { # preflight TRAININGS FLAGS...: what the run needs is there, or th
 in_turn() { # in_turn LANE: waits for it, unless the trainings of the next lane have GPUs of their own
     [ -z "$IN_TURN" ] || wait "$1"
 }
+rank_on_gpus() { # rank_on_gpus OUTPUT FLAGS...: rank_best_of_n.py, on each of several GPUs a part of the candidates
+    local output="$1" count gpu number=0 part parts="" process processes="" status=0
+    shift
+    count=$(grep -c . <<<"$gpus" || true)
+    if [ "$count" -le 1 ]; then
+        python scripts/rank_best_of_n.py --output_path "$output" "$@"
+        return
+    fi
+    trap 'kill $processes 2>/dev/null; exit 143' TERM
+    for gpu in $gpus; do
+        number=$((number + 1))
+        part="${output%.jsonl}.$number.jsonl"
+        parts+="${parts:+,}$part"
+        CUDA_VISIBLE_DEVICES=$gpu python scripts/rank_best_of_n.py --output_path "$part" --shard $number/"$count" "$@" &
+        processes+=" $!"
+    done
+    for process in $processes; do wait "$process" || status=$?; done # `wait` alone would hide a failure
+    [ $status = 0 ] || return $status
+    python scripts/gather_shards.py --shards "$parts" --output_path "$output"
+}

@@ -17,7 +17,7 @@ from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.method.best_of_n import best_of_n
-from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.critics import CriticFlags
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.cli import prefix, run
@@ -51,7 +51,7 @@ def main(
         output_path: Trajectories, JSONL; a manifest is written beside it.
         task_type: Domain, as for simulate_interactions.py.
     """
-    selector = best_of_n(critic.chosen.seeded(collection.seed))
+    selector = best_of_n(critic.chosen)
     domain = load_domain(task_type, protocol)
     simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages, selector)
     simulation.run(input_path, output_path, step)

@@ -27,7 +27,7 @@ The prompt of a turn is computed once for all its candidates. A killed run is co
 
 from __future__ import annotations
 
-from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.cli.released import RANK
@@ -40,7 +40,6 @@ def main(
     output_path: str,
     step: StepSettings,
     place_answers: bool = False,
-    processes: int | None = None,
 ) -> None:
     """Rank candidates by a critic.
 
@@ -50,9 +49,8 @@ def main(
         place_answers: Place candidates that answer by the file's answer_rewards. A right answer (reward 1) stands
             above all questions of its turn, any other below them; the critic's order among answers, and among
             questions, stays. Recommended with --reference seed, which gives right answers no credit (docs/critics.md).
-        processes: Number of processes that rank a part each; default: as many as the GPUs of this machine hold critics.
     """
-    rank_file(critic.chosen, input_path, output_path, step, processes, place_answers)
+    rank_file(critic.chosen, input_path, output_path, step, place_answers)
 
 
 if __name__ == "__main__":

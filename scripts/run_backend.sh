@@ -82,10 +82,10 @@ in_turn $lane
 step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
 # 5. Their order by the critic's advantage; and by PMI, the untrained agent's log-probs with the solution and without it.
-step ranked python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" \
-    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl" $RANK
-step ranked_pmi python scripts/rank_best_of_n.py --config $CONFIGS/pmi_ranking.yaml --model_id "$AGENT" \
-    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked_pmi.jsonl"
+step ranked rank_on_gpus "$OUT/ranked.jsonl" --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" \
+    --input_path "$OUT/candidates.jsonl" $RANK
+step ranked_pmi rank_on_gpus "$OUT/ranked_pmi.jsonl" --config $CONFIGS/pmi_ranking.yaml --model_id "$AGENT" \
+    --input_path "$OUT/candidates.jsonl"
 for by in "" _pmi; do
     # 6. Turn pairs: one of the better half over one of the worse half.
     step turn_pairs$by python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml \

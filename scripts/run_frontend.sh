@@ -77,8 +77,8 @@ in_turn $lane
 step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
 # 5. Their order by the critic.
-step ranked python scripts/rank_best_of_n.py --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic" \
-    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl" $RANK
+step ranked rank_on_gpus "$OUT/ranked.jsonl" --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic" \
+    --input_path "$OUT/candidates.jsonl" $RANK
 # 6. Turn pairs: one of the better half over one of the worse half.
 step turn_pairs python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
     --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.turn_credit import score_turns_file
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings

@@ -12,7 +12,7 @@ The HTML file needs no network and no server, and runs no script but its own.
 
 from typing import Annotated
 
-from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.critics import CriticFlags
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.cli.released import VISUALIZE
 from sweet_rl.viewer.show import ViewSettings, show

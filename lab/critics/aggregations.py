@@ -14,8 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from sweet_rl.method.advantage import TURN_NORMALIZE, advantage
-from sweet_rl.method.critic_types import ChosenCritic
-from sweet_rl.method.critics import CriticType
+from sweet_rl.method.critics import ChosenCritic, CriticType
 from sweet_rl.method.sweet_critic import TokenLogps
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError

@@ -1,35 +1,43 @@
-"""Belief gain that hears the human's reply to every candidate: `--critic_type belief_gain` with a human who is asked.
+"""Belief gain: how much likelier a turn makes the reference solution as the agent's answer.
 
     python scripts/rank_best_of_n.py --critic_type lab/critics/belief_gain.py \
         --critic_settings '{"model_id": "mini", "env_model": "mini", "task_type": "mini"}' \
         --input_path candidates.jsonl --output_path ranked.jsonl
 
-A reply that the record has is taken (the turns of a dialogue, score_turns.py). Without a human the critic is that of
-the library.
+The reward of a turn in TRACE (arXiv 2607.13988), and like PMI without training. The score of candidate a is
+log p(c|o,a,r) - log p(c|o), where r is the human's reply, and p(c|.) the likelihood of the reference solution as the
+agent's next message, after the answer marker. `advantage` adds up the tokens of c.
+
+A reply that the record has is taken (the turns of a finished dialogue, score_turns.py). Otherwise the human that the
+settings name is asked; without one the reply is empty. An answer has no reply and no next message. By Bayes' rule
+log p(c|o,a) - log p(c|o) = log p(a|o,c) - log p(a|o), so it gets its PMI, which is on the same scale: the right answer
+gains what was still uncertain about c, a wrong one loses.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lab.critics.asked_human import AskedHuman
-from sweet_rl.dialogues import Domain, Human
-from sweet_rl.method import belief_gain
+from sweet_rl.dialogues import ANSWER_MARKER, Domain, Human
 from sweet_rl.method.advantage import TurnNormalize
-from sweet_rl.method.candidate_texts import REPLIES
+from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encoded_candidates, reference_solution
 from sweet_rl.method.critics import CriticType
-from sweet_rl.method.sweet_critic import Score, TokenCriticSettings, load_models
+from sweet_rl.method.sweet_critic import LogRatioCritic, PmiSettings, Score, TokenLogps, load_models, scored
+from sweet_rl.method.turn_credit import REPLIES
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.records import TurnCandidates, seed_for
+from sweet_rl.models.texts.chat import ChatFormat, spoken_candidates
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Message, Part, TurnCandidates, seed_for
 
 REPLIES_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class BeliefGainSettings(AskedHuman, TokenCriticSettings):
+class BeliefGainSettings(AskedHuman, PmiSettings):
     """The language model, and the human who is asked for a reply to each candidate.
 
     Attributes:
@@ -40,7 +48,7 @@ class BeliefGainSettings(AskedHuman, TokenCriticSettings):
 
     def __post_init__(self) -> None:
         AskedHuman.__post_init__(self)
-        TokenCriticSettings.__post_init__(self)
+        PmiSettings.__post_init__(self)
 
     def to_settings(self) -> dict[str, Any]:
         """The settings that the scores depend on; the human by its name and hash."""
@@ -49,7 +57,7 @@ class BeliefGainSettings(AskedHuman, TokenCriticSettings):
         return {name: value for name, value in super().to_settings().items() if name in names} | asked
 
 
-class BeliefGainCritic(belief_gain.BeliefGainCritic):
+class BeliefGainCritic(LogRatioCritic):
     """Scores candidates by their belief gain.
 
     Args:
@@ -61,6 +69,8 @@ class BeliefGainCritic(belief_gain.BeliefGainCritic):
         domain: Domain of the human, which says whether the human can play a task.
     """
 
+    token_credit = None  # because the tokens are those of the solution, not of the turn
+
     def __init__(
         self,
         chat: ChatFormat,
@@ -70,8 +80,8 @@ class BeliefGainCritic(belief_gain.BeliefGainCritic):
         seed: int = 0,
         domain: Domain | None = None,
     ):
-        super().__init__(chat, model, normalize)
-        self._human, self._seed, self._domain = human, seed, domain
+        super().__init__(chat, model, None, normalize=normalize)
+        self._model, self._human, self._seed, self._domain = model, human, seed, domain
         self._asked = asyncio.Semaphore(REPLIES_AT_ONCE)
 
     @classmethod
@@ -87,18 +97,73 @@ class BeliefGainCritic(belief_gain.BeliefGainCritic):
         if model is not None:
             await model.close()
 
+    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+        """For each record and candidate the log-probs of the reference solution after the turn, and before it."""
+        groups = await asyncio.gather(*map(self._texts, records))
+        found = iter(await scored(self._model, [text for group in groups for pair in group for text in pair]))
+        return [[(next(found), next(found)) for _ in group] for group in groups]
+
     async def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
+        """The two texts of each candidate, with and without what it adds."""
+        check_candidates(record, hint=True)
         if self._human is not None and self._domain is not None and REPLIES not in record.extra and record.task:
             self._domain.check([record.task], f"candidates {record.id!r}")
-        return await super()._texts(record)
+        spoken = spoken_candidates(record)
+        questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
+        replies = await asyncio.gather(*(self._reply(record, index, spoken[index]) for index in questions))
+        start = self._prompt(record, [])
+        before = self._belief(record, start, start)
+        by_place = {}
+        for index, reply in zip(questions, replies, strict=True):
+            heard: list[Message] = [_message(record, index, spoken[index]), {"role": "user", "content": reply}]
+            by_place[index] = (self._belief(record, self._prompt(record, heard), start), before)
+        if len(questions) == len(spoken):
+            return list(by_place.values())
+        return [by_place.get(index, pair) for index, pair in enumerate(self._with_and_without_c(record))]
+
+    def _with_and_without_c(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
+        """The two texts of each candidate's pointwise information."""
+        return list(zip(*(encoded_candidates(record, self.chat, hint) for hint in (True, False)), strict=True))
 
     async def _reply(self, record: TurnCandidates, index: int, text: str) -> str:
-        if REPLIES in record.extra or self._human is None:
-            return await super()._reply(record, index, text)
-        dialogue = [*record.dialogue, {"role": "assistant", "content": text}]
-        async with self._asked:
-            reply = await self._human.reply(record.task, dialogue, seed_for(self._seed, record.id, text))
-        return reply.text
+        """The human's reply to candidate `index`, which says `text`; empty if it is not known and nobody is asked."""
+        if REPLIES not in record.extra and self._human is not None:
+            dialogue = [*dialogue_of(record), {"role": "assistant", "content": text}]
+            async with self._asked:
+                asked = await self._human.reply(record.task, dialogue, seed_for(self._seed, record.id, text))
+            return asked.text
+        replies = record.extra.get(REPLIES)
+        if replies is None:
+            return ""
+        if not isinstance(replies, list) or len(replies) != len(record.additional_outputs):
+            raise UserError(f"{record.place('candidates')}: {REPLIES} must hold one reply for each candidate.")
+        return replies[index]
+
+    def _prompt(self, record: TurnCandidates, more: list[Message]) -> list[int]:
+        """Token ids of the record's dialogue, followed by the messages `more`."""
+        parts = self.chat.prompt([*dialogue_of(record), *more], record.tokenizer)
+        return self.chat.encode([part | {"train": False} for part in parts], record.tokenizer)[0]
+
+    def _belief(self, record: TurnCandidates, prompt: list[int], start: list[int]) -> EncodedText:
+        """The reference solution, trained, as the agent's answer after `prompt`; `start` is computed once."""
+        answer: list[Part] = [
+            {"text": f"{ANSWER_MARKER}\n", "train": False},
+            {"text": reference_solution(record), "train": True},
+        ]
+        ids, train = self.chat.encode(answer)
+        shared = len(start) if prompt[: len(start)] == start else None
+        where = f"candidates {record.id!r}: the reference solution"
+        return EncodedText.build(prompt + ids, [False] * len(prompt) + train, where, shared)
+
+
+def _message(record: TurnCandidates, index: int, spoken: str) -> Message:
+    """Candidate `index` as a message of the dialogue; `spoken` is its text without the reasoning."""
+    message: Message = {"role": "assistant", "content": spoken, "output": record.additional_outputs[index]}
+    if record.additional_finish_reasons is not None:
+        message["finish_reason"] = record.additional_finish_reasons[index]
+    if record.additional_token_ids is not None:
+        message["token_ids"] = record.additional_token_ids[index]
+    return message
 
 
 CRITIC = CriticType(BeliefGainSettings, BeliefGainCritic.load)

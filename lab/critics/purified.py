@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 
 from sweet_rl.method.advantage import TurnNormalize
 from sweet_rl.method.critics import CriticType
-from sweet_rl.method.sweet_critic import LogRatioCritic, Score, TokenCriticSettings, TokenLogps, load_models, scored
+from sweet_rl.method.sweet_critic import LogRatioCritic, PmiSettings, Score, TokenLogps, load_models, scored
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
 
 
 @dataclass(frozen=True)
-class PurifiedSettings(TokenCriticSettings):
+class PurifiedSettings(PmiSettings):
     """The language model and lambda.
 
     Attributes:

@@ -18,8 +18,7 @@ from lab.critics.asked_human import AskedHuman
 from lab.critics.belief_gain import BeliefGainCritic
 from lab.critics.pmi_belief import PmiBeliefCritic
 from lab.critics.purified import PurifiedCritic
-from sweet_rl.method.local_model import LocalModel
-from sweet_rl.method.sweet_critic import LogRatioCritic, Score, load_scorer
+from sweet_rl.method.sweet_critic import LocalModel, LogRatioCritic, Score, load_scorer
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_input, model_path

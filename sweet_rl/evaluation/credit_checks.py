@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.statistics import bootstrap_interval, interval_text, win_share
-from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import UserError

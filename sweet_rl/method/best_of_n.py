@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import islice
 
 from sweet_rl.dialogues.simulate import SelectorSettings
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.candidates import with_candidates
-from sweet_rl.method.critic_types import ChosenCritic
-from sweet_rl.method.critics import CheckedCritic
-from sweet_rl.models.base import Completion, Message, ModelError, Part
-from sweet_rl.runs.errors import UserError
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic
+from sweet_rl.models.base import Completion, Message, Part
 from sweet_rl.runs.records import Task, TurnCandidates
 
 
@@ -32,8 +31,8 @@ class BestCandidate:
 
     def __init__(self, critic: CheckedCritic) -> None:
         self._critic = critic
-        self._waiting: list[tuple[TurnCandidates, asyncio.Future[int]]] = []
-        self._workers: set[asyncio.Task] = set()
+        self._waiting: dict[asyncio.Future[list[float]], TurnCandidates] = {}
+        self._calls = asyncio.Semaphore(critic.calls_at_once)
 
     async def __call__(
         self,
@@ -46,21 +45,36 @@ class BestCandidate:
         """The index of the candidate to play. Arguments as in `dialogues.play.CandidateSelector`.
 
         Raises:
-            ModelError: The critic failed; of kind "engine" for any error that is not its server's.
+            ModelError: The critic's server failed.
             UserError: The critic cannot score the turn.
         """
-        whole = self._turn(task, messages, prompt, completions, tokenizer)
-        places = whole.with_tokens()
+        turn = self._turn(task, messages, prompt, completions, tokenizer)
+        places = turn.with_tokens()
         if not places:  # all were cut before their first token
             return 0
-        chosen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append((whole.without_empty(), chosen))
-        if len(self._workers) < self._critic.calls_at_once:
-            self._workers.add(asyncio.ensure_future(self._work()))
-        return places[await chosen]
+        scores: asyncio.Future[list[float]] = asyncio.get_running_loop().create_future()
+        self._waiting[scores] = turn.without_empty()
+        async with self._calls:
+            while scores in self._waiting:  # another call may have taken it along
+                await self._score()
+        return places[order_by_score(await scores)[0]]
 
     async def close(self) -> None:
         await self._critic.close()
+
+    async def _score(self) -> None:
+        """Score the turns that have waited longest."""
+        batch = dict(islice(self._waiting.items(), self._critic.turns_per_call))
+        for waiting in batch:
+            del self._waiting[waiting]
+        try:
+            found = await self._critic.scores(list(batch.values()))
+        except Exception as error:  # of every dialogue whose turn was scored
+            for waiting in batch:
+                waiting.set_exception(error)
+        else:
+            for waiting, scores in zip(batch, found, strict=True):
+                waiting.set_result(scores)
 
     def _turn(
         self,
@@ -84,28 +98,3 @@ class BestCandidate:
             dialogue=messages,
         )
         return with_candidates(turn, completions)
-
-    async def _work(self) -> None:
-        while self._waiting:
-            size = self._critic.turns_per_call
-            batch, self._waiting = self._waiting[:size], self._waiting[size:]
-            await self._score(batch)
-        # Not in a callback of the task: a turn could begin to wait before that, and no worker would take it.
-        self._workers.discard(asyncio.current_task())
-
-    async def _score(self, batch: list[tuple[TurnCandidates, asyncio.Future[int]]]) -> None:
-        results: Sequence[int | Exception]
-        try:
-            scores = await self._critic.scores([turn for turn, _ in batch])
-            results = [order_by_score(own)[0] for own in scores]
-        except (ModelError, UserError) as error:
-            results = [error] * len(batch)
-        except Exception as error:  # every waiting turn gets the error, whatever a model raises
-            results = [ModelError("engine", f"{type(error).__name__}: {error}")] * len(batch)
-        for (_, chosen), result in zip(batch, results, strict=True):
-            if chosen.done():
-                continue
-            if isinstance(result, Exception):
-                chosen.set_exception(result)
-            else:
-                chosen.set_result(result)

@@ -3,20 +3,44 @@ then the candidate; and what a record has to have for it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sweet_rl.method.candidate_parts import completion_part, prompt_parts
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.context import check_length
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import TurnCandidates
+from sweet_rl.runs.records import Message, Part, TurnCandidates
 
-if TYPE_CHECKING:  # settings of critics are read without waiting for torch
-    from sweet_rl.models.log_probs.rows import EncodedText
 
-REPLIES = "additional_replies"
-"""Field of a row of candidates: the human's reply to each, if it is known ("" for none)."""
+def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
+    """The turn's prompt as parts that are all untrained; the agent's earlier turns in it are marked `turn`.
+
+    A prompt that is one string (released files) becomes one part of markup.
+
+    Args:
+        record: The candidates of a turn.
+        bos_text: Text that becomes a part of its own if such a string begins with it, so that a hint can follow it.
+    """
+    if not isinstance(record.input, str):
+        return [part | {"train": False} | ({"turn": True} if part["train"] else {}) for part in record.input]
+    if bos_text and record.input.startswith(bos_text):
+        bos: Part = {"text": bos_text, "train": False, "bos": True}
+        return [bos, {"text": record.input.removeprefix(bos_text), "train": False}]
+    return [{"text": record.input, "train": False}]
+
+
+def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
+    """Candidate `index` as the trained part, with its token ids if they are stored.
+
+    It ends with `eos_text` if and only if the model produced the EOS (finish reason "stop"). Candidates without finish
+    reasons (released files) count as finished.
+    """
+    reasons = record.additional_finish_reasons
+    finished = reasons is None or reasons[index] == "stop"
+    text = record.additional_outputs[index].removesuffix(eos_text) + (eos_text if finished else "")
+    part: Part = {"text": text, "train": True}
+    if record.additional_token_ids is not None and record.additional_token_ids[index]:
+        part["token_ids"] = record.additional_token_ids[index]
+    return part
 
 
 def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:
@@ -31,8 +55,6 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
         UserError: The record has no candidates, no task to take the solution from, or a candidate that is empty or too
             long for the model.
     """
-    from sweet_rl.models.log_probs.rows import EncodedText
-
     check_candidates(record, hint)
     prompt = prompt_parts(record, chat.bos_text)
     if hint:
@@ -88,3 +110,13 @@ def reference_solution(record: TurnCandidates) -> str:
             "--no_prompt, or sample the candidates again with sample_best_of_n.py."
         )
     return record.task.ground_truth
+
+
+def dialogue_of(record: TurnCandidates) -> list[Message]:
+    """The messages before the turn. Raises UserError if the record does not have them."""
+    if record.dialogue is None:
+        raise UserError(
+            f"candidates {record.id!r}: no 'dialogue', the messages before the turn. Sample the candidates again with "
+            "sample_best_of_n.py."
+        )
+    return record.dialogue

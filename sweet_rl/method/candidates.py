@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
@@ -25,8 +25,6 @@ from sweet_rl.runs.records import Message, Part, Trajectory, TurnCandidates, rea
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step, write_results
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -74,14 +72,14 @@ def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int)
     return [trajectory for trajectory in trajectories if trajectory.task.id in kept]
 
 
-def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
+def turns_of(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCandidates]:
     """Every turn of the agent, the answer included, without candidates; no turn if the dialogue failed.
 
-    The prompt is laid out by the chat format of `model`. If a released row has its `input` text, and the trajectory
+    The prompt is laid out by `chat`, and empty without one. If a released row has its `input` text, and the trajectory
     has no parts, that text is the prompt, and `tokenizer` is None.
 
     Raises:
-        UserError: There is neither such a text nor a chat format; or no message of the human before one of the agent.
+        UserError: There is no message of the human before one of the agent.
     """
     if trajectory.ending == "failed":
         return []
@@ -89,21 +87,15 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
     for place, message in enumerate(trajectory.dialogue_history):
         if message["role"] != "assistant":
             continue
-        number = len(turns)
         before = trajectory.seen(place)
-        prompt: str | list[Part]
-        tokenizer: str | None
+        prompt: str | list[Part] = []
+        tokenizer = None
         if trajectory.parts is None and message.get("input"):
-            prompt, tokenizer = message["input"], None
-        elif model.chat is not None:
-            if isinstance(model.chat, ChatFormat) and (not before or before[-1]["role"] == "assistant"):
+            prompt = message["input"]
+        elif chat is not None:
+            if not before or before[-1]["role"] == "assistant":
                 refuse_unasked(trajectory, place)
-            prompt, tokenizer = model.chat.prompt(before, trajectory.tokenizer), model.chat.fingerprint
-        else:
-            raise UserError(
-                f"the prompt of {trajectory.id}, turn {number} is not known: the row has no 'input' text and the model "
-                "no tokenizer here. Give --tokenizer, a folder or hub name."
-            )
+            prompt, tokenizer = chat.prompt(before, trajectory.tokenizer), chat.fingerprint
         sampled = message.get("output")
         dialogue: list[Message] = [{"role": row["role"], "content": row["content"]} for row in before]
         turns.append(
@@ -111,9 +103,9 @@ def turns_of(trajectory: Trajectory, model: ChatModel) -> list[TurnCandidates]:
                 input=prompt,
                 older_output=message["content"] if sampled is None else sampled,
                 additional_outputs=[],
-                id=f"{trajectory.id}-{number}",
+                id=f"{trajectory.id}-{len(turns)}",
                 task=trajectory.task,
-                turn=number,
+                turn=len(turns),
                 tokenizer=tokenizer,
                 dialogue=dialogue,
             )
@@ -127,8 +119,13 @@ async def sample_candidates(turn: TurnCandidates, model: ChatModel, sampling: Sa
 
     Raises:
         ModelError: The call failed.
-        UserError: The prompt cannot be tokenised.
+        UserError: The prompt is not known, or cannot be tokenised.
     """
+    if not turn.input:
+        raise UserError(
+            f"the prompt of {turn.id} is not known: its row has no 'input' text and the model no tokenizer here. Give "
+            "--tokenizer, a folder or hub name."
+        )
     parts: list[Part] = [{"text": turn.input, "train": False}] if isinstance(turn.input, str) else turn.input
     if model.chat is not None:
         model.chat.encode(parts, turn.tokenizer, turn.place("turn"))
@@ -148,16 +145,16 @@ def with_candidates(turn: TurnCandidates, completions: Sequence[Completion]) -> 
     return replace(
         turn,
         additional_outputs=[completion.text for completion in completions],
-        additional_reference_logprobs=_known([completion.logprobs for completion in completions]),
-        additional_token_ids=_known([completion.token_ids for completion in completions]),
+        additional_reference_logprobs=_known(completion.logprobs for completion in completions),
+        additional_token_ids=_known(completion.token_ids for completion in completions),
         additional_finish_reasons=[completion.finish_reason for completion in completions],
     )
 
 
-def _known(values: Sequence[Value | None]) -> list[Value] | None:
+def _known(values: Iterable[Any]) -> list[Any] | None:
     """The values, or None if one of them is not known."""
-    found = [value for value in values if value is not None]
-    return found if len(found) == len(values) else None
+    values = list(values)
+    return None if None in values else values
 
 
 def sample_file(
@@ -224,7 +221,7 @@ async def sample_turns(
         return [sampled.to_dict()]
 
     played = [trajectory for trajectory in trajectories if trajectory.ending != "failed"]
-    missing = (turn for row in played for turn in turns_of(row, model) if turn.id not in run.done)
+    missing = (turn for row in played for turn in turns_of(row, model.chat) if turn.id not in run.done)
     try:
         await model.check()
         total, waiting = sum(row.turns for row in played), getattr(model, "waiting", str)

@@ -1,22 +1,28 @@
-"""What a critic is, and how every critic is asked. docs/critics.md shows one of 15 lines."""
+"""What a critic is, how every critic is asked, and how `--critic_type` chooses one: a built-in one, or a user's file.
+
+docs/critics.md shows a critic of 15 lines.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import copy
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, is_dataclass
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
-from sweet_rl.models.base import ModelError
-from sweet_rl.runs.errors import ItemError, UserError
+from sweet_rl.method.judge import JudgeSettings, load_judge
+from sweet_rl.method.sweet_critic import PmiSettings, SweetSettings, TokenCredit, load_pmi, load_sweet_critic
+from sweet_rl.method.value_critic import ValueCriticSettings, load_value_critic
+from sweet_rl.models.weights import check_loadable, model_input
+from sweet_rl.runs.cli import build, to_settings
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
-from sweet_rl.runs.user_file import USER_ERRORS, error_in, finite_number, is_cancelled, shown
+from sweet_rl.runs.user_file import load_from_file
 
 
 class Critic(Protocol):
@@ -28,14 +34,15 @@ class Critic(Protocol):
     - `turns_per_call`: Number of records that one call of `scores` should get; 64 by default.
     - `calls_at_once`: Number of calls of `scores` that may be in progress at the same time; 1 by default.
     - `chat`: `ChatFormat` that lays out prompts that are not known. Without it they are empty.
-    - `token_credit(records)`: For each record and candidate its score with the tokens it is made of, for the viewer.
+    - `token_credit(records)`: For each record and candidate a `TokenCredit`, the score with the tokens that it is made
+      of, for the viewer.
     - `close()`: Releases what the critic holds.
     """
 
     def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]] | Awaitable[list[list[float]]]:
-        """Return for each record one score per candidate, in the order of `additional_outputs`.
+        """Return for each record one finite number per candidate, in the order of `additional_outputs`.
 
-        May be a coroutine function; a plain function is called in a thread.
+        May be a coroutine function; a plain function is called in a thread. The records must not be changed.
 
         Raises:
             UserError: A record cannot be scored. The message names it.
@@ -44,21 +51,70 @@ class Critic(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class TokenCredit:
-    """The score of a candidate and what it is made of.
+class CheckedCritic:
+    """A critic with defaults for the parts that it does not have, and with scores that are checked.
 
-    Attributes:
-        score: The score.
-        tokens: Text of each token.
-        critic: Log-prob of each token under the critic, [L].
-        reference: The same under the reference, [L]; None if it is known for other tokens or as a mean only.
+    Args:
+        critic: The critic.
+        name: Its `--critic_type`, for messages.
     """
 
-    score: float
-    tokens: list[str]
-    critic: np.ndarray
-    reference: np.ndarray | None
+    def __init__(self, critic: Critic, name: str = "critic") -> None:
+        if not callable(getattr(critic, "scores", None)):
+            raise UserError(f"--critic_type {name}: a {type(critic).__name__} has no method scores(records).")
+        self.critic, self.name = critic, name
+        self.eos_text: str | None = getattr(critic, "eos_text", None)
+        self.turns_per_call: int = getattr(critic, "turns_per_call", 64)
+        self.calls_at_once: int = getattr(critic, "calls_at_once", 1)
+        self.chat = getattr(critic, "chat", None)
+
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
+        scores = await _call(self.critic.scores, records)
+        where = f"--critic_type {self.name}: scores(records) gave"
+        if len(scores) != len(records):
+            raise UserError(f"{where} {len(scores)} values for {len(records)} records; expected a list for each.")
+        for record, values in zip(records, scores, strict=True):
+            count = len(record.additional_outputs)
+            if len(values) != count:
+                raise UserError(f"{where} {len(values)} values for the {count} candidates of {record.id!r}.")
+            for number, value in enumerate(values):
+                if not _is_finite(value):
+                    raise UserError(
+                        f"{where} {value!r} for candidate {number} of {record.id!r}; expected a finite number."
+                    )
+        return [[float(value) for value in values] for values in scores]
+
+    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
+        """Return what the scores are made of; None if the critic does not offer it."""
+        method = getattr(self.critic, "token_credit", None)
+        return None if method is None else await _call(method, records)
+
+    async def close(self) -> None:
+        """Release what the critic holds."""
+        if hasattr(self.critic, "close"):
+            await _call(self.critic.close)
+
+
+async def _call(method: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a coroutine function, or a plain function in a thread."""
+    if inspect.iscoroutinefunction(method):
+        return await method(*arguments)
+
+    def call() -> Any:
+        try:
+            return method(*arguments)
+        except StopIteration as error:  # of a `next` in a user's critic: asyncio would wait for ever
+            raise RuntimeError("the critic raised StopIteration") from error
+
+    return await asyncio.to_thread(call)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except (TypeError, OverflowError):  # of a text; of 10**400
+        return False
 
 
 @dataclass(frozen=True)
@@ -66,8 +122,8 @@ class CriticType:
     """A kind of critic: what a critic's file defines as `CRITIC`.
 
     The settings may have three methods: `models()` returns the names of the language models that the critic loads (they
-    are checked before anything is written, hashed, and counted when GPUs are shared out), `inputs()` the paths of other
-    files that it reads, and `to_settings()` what the manifest records, by default all fields that are not UNRECORDED.
+    are checked before anything is written, and hashed), `inputs()` the paths of other files that it reads, and
+    `to_settings()` what the manifest records, by default all fields that are not UNRECORDED.
 
     Attributes:
         settings: Dataclass of the settings. Its fields are checked against their annotations.
@@ -79,122 +135,138 @@ class CriticType:
     load: Callable[[Any], Critic]
     compares: bool = False
 
-    def __post_init__(self) -> None:
-        if not (isinstance(self.settings, type) and is_dataclass(self.settings)):
-            raise UserError(f"CriticType: settings is {self.settings!r}; it must be a dataclass.")
-        if not callable(self.load):
-            raise UserError(f"CriticType: load is {self.load!r}; it must be a class or a function.")
+
+CRITICS = {
+    "log_ratio": CriticType(SweetSettings, load_sweet_critic),
+    "pmi": CriticType(PmiSettings, load_pmi),
+    "value": CriticType(ValueCriticSettings, load_value_critic),
+    "judge": CriticType(JudgeSettings, load_judge, compares=True),
+}
 
 
-class CheckedCritic:
-    """A critic with defaults for the parts that it does not have, and with scores that are checked.
-
-    A critic that is not of this package gets copies of the records. What a critic of a user's file raises is a
-    ModelError that names the line.
+def load_critic_type(name: str) -> CriticType:
+    """Return the kind of critic that `--critic_type` names.
 
     Args:
-        critic: The critic.
-        name: Its `--critic_type`, for messages.
-        source: The user's file, resolved; None for a built-in critic.
+        name: Key of `CRITICS`, or path of a Python file that defines `CRITIC`.
+
+    Raises:
+        UserError: There is no such name or file, the file cannot be imported, or its `CRITIC` is no `CriticType`.
+    """
+    if name in CRITICS:
+        return CRITICS[name]
+    if not name.endswith(".py"):
+        raise UserError(
+            f"--critic_type is {name!r}; it must be one of {', '.join(CRITICS)}, or the path of a Python file with a "
+            "CRITIC (docs/critics.md; lab/critics has some)."
+        )
+    kind = load_from_file(name, "CRITIC", "--critic_type")
+    if not isinstance(kind, CriticType):
+        raise UserError(
+            f"--critic_type: {name} has a CRITIC that is a {type(kind).__name__}; it must end with "
+            "CRITIC = CriticType(Settings, Critic) (docs/critics.md)."
+        )
+    return kind
+
+
+@dataclass(frozen=True)
+class ChosenCritic:
+    """A critic by name with its settings, checked when they are first used.
+
+    Attributes:
+        critic_type: Name in `CRITICS`, or path of a Python file with a CRITIC.
+        given: Values of settings by name; the others have their defaults.
     """
 
-    def __init__(self, critic: Critic, name: str = "critic", source: Path | None = None) -> None:
-        if not callable(getattr(critic, "scores", None)):
-            raise UserError(f"--critic_type {name}: a {type(critic).__name__} has no method scores(records).")
-        self.critic, self.name, self._source = critic, name, source
-        self.eos_text: str | None = getattr(critic, "eos_text", None)
-        self.turns_per_call: int = getattr(critic, "turns_per_call", 64)
-        self.calls_at_once: int = getattr(critic, "calls_at_once", 1)
-        self.chat = getattr(critic, "chat", None)
-        for setting in ("turns_per_call", "calls_at_once"):
-            if not isinstance(getattr(self, setting), int) or getattr(self, setting) < 1:
+    critic_type: str = "log_ratio"
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def kind(self) -> CriticType:
+        """The kind of critic. Raises UserError if there is none of this name, or its file cannot be used."""
+        return load_critic_type(self.critic_type)
+
+    @cached_property
+    def settings(self) -> Any:
+        """The critic's own settings. Raises UserError if one is unknown, missing, or of another type."""
+        return build(self.kind.settings, self.given, f"--critic_type {self.critic_type}")
+
+    def load(self) -> CheckedCritic:
+        """Load the critic. Raises UserError if a model is not there, or the critic has no `scores`."""
+        return CheckedCritic(self.kind.load(self.settings), self.critic_type)
+
+    def to_settings(self) -> dict[str, Any]:
+        """What the scores depend on, for a manifest. The content of a user's file is one of `inputs`."""
+        settings = self.settings
+        recorded = settings.to_settings() if hasattr(settings, "to_settings") else to_settings(settings)
+        if self.critic_type in CRITICS:
+            return {"critic_type": self.critic_type, **recorded}
+        return {"critic_type": Path(self.critic_type).name, "critic_settings": recorded}
+
+    def models(self) -> list[str]:
+        """Names of the language models that the critic loads in its process."""
+        return self.settings.models() if hasattr(self.settings, "models") else []
+
+    def check_models(self) -> None:
+        """Raise UserError if a model cannot be loaded."""
+        for model in self.models():
+            check_loadable(model)
+
+    def inputs(self) -> list[str]:
+        """Paths of all files and folders that are read: the critic's own file, its models, and what it names."""
+        file = [] if self.critic_type in CRITICS else [self.critic_type]
+        folders = [path for model in self.models() if (path := model_input(model))]
+        return file + folders + (self.settings.inputs() if hasattr(self.settings, "inputs") else [])
+
+
+SHARED = ("model_id", "hostname", "tokenizer", "api_key_variable")
+"""Flags of the SWEET critic that other critics take too, if they have such a setting."""
+
+
+@dataclass(frozen=True)
+class CriticFlags(SweetSettings):
+    """The critic: the SWEET critic with these settings, or one of another type with `critic_settings`.
+
+    Of the SWEET critic's flags a critic of another type takes those of SHARED, if it has such settings.
+
+    Attributes:
+        model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it
+            if it is on a server (`hostname`).
+        critic_type: Critic: log_ratio (the SWEET critic: advantage, equation 3 of the paper), pmi (one language model
+            with and without the reference solution, untrained), value (model of train_value.py), judge (language model
+            that compares candidates, knockout), or the path of a Python file with a CRITIC (docs/critics.md).
+        critic_settings: Settings of the critic by name, as JSON, or a mapping in a config; for every critic but
+            log_ratio, whose settings are flags.
+
+    Raises:
+        UserError: A setting that the critic does not have, or a missing one.
+    """
+
+    model_id: str = ""  # because a critic of a file may have none
+    critic_type: str = "log_ratio"
+    critic_settings: dict | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.chosen.settings  # so that wrong settings are refused at once
+
+    @cached_property
+    def chosen(self) -> ChosenCritic:
+        """The critic with the settings that the flags and `critic_settings` give."""
+        kind, settings = f"--critic_type {self.critic_type}", self.critic_settings or {}
+        names = [one.name for one in fields(self) if one.name not in ("critic_type", "critic_settings")]
+        defaults = {one.name: one.default for one in fields(self)}
+        flags = {name: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
+        for name, value in flags.items():
+            if name in settings:
+                raise UserError(f"--{name} is in --critic_settings too: give it once.")
+            if self.critic_type != "log_ratio" and name not in SHARED:
                 raise UserError(
-                    f"--critic_type {name}: {setting} is {shown(getattr(self, setting))}; it must be a whole number "
-                    "above 0."
+                    f"--{name} is a flag of --critic_type log_ratio. For {kind} give it as "
+                    f"--critic_settings '{json.dumps({name: value})}'."
                 )
-
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
-        found = await self._asked("scores", records, lambda score: finite_number(score) is not None, "a finite number")
-        return [[float(score) for score in own] for own in found]
-
-    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
-        """Return what the scores are made of; None if the critic does not offer it."""
-        if not hasattr(self.critic, "token_credit"):
-            return None
-        found = await self._asked("token_credit", records, lambda one: isinstance(one, TokenCredit), "a TokenCredit")
-        return [list(own) for own in found]
-
-    async def close(self) -> None:
-        """Release what the critic holds."""
-        if hasattr(self.critic, "close"):
-            await self._called(self.critic.close)
-
-    def _handed(self, records: Sequence[TurnCandidates]) -> Sequence[TurnCandidates]:
-        own = type(self.critic).__module__.startswith("sweet_rl.")
-        return records if own else copy.deepcopy(records)
-
-    async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a coroutine function, or a plain function in a thread."""
-        if inspect.iscoroutinefunction(method):
-            with self._named_errors():
-                return await method(*arguments)
-        return await asyncio.to_thread(self._call, method, *arguments)
-
-    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        with self._named_errors():  # in the thread, because asyncio cannot pass StopIteration on
-            return method(*arguments)
-
-    @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (ItemError, UserError):
-            raise
-        except USER_ERRORS as error:
-            if self._source is None or is_cancelled(error):
-                raise
-            raise ModelError("critic", error_in(self._source, error)) from error
-
-    async def _asked(
-        self, method: str, records: Sequence[TurnCandidates], valid: Callable[[Any], bool], kind: str
-    ) -> Sequence[Sequence[Any]]:
-        """What a method of the critic gives for each candidate. Raises UserError unless there is one valid value."""
-        where, handed = f"--critic_type {self.name}: {method}(records)", self._handed(records)
-        found = await self._called(getattr(self.critic, method), handed)
-        if _texts(handed) != _texts(records):  # its values might be in another order
-            raise UserError(f"{where} changed the records or their order; sort a copy.")
-        given = _as_list(found)
-        if given is None or len(given) != len(records):
-            raise UserError(f"{where} gave {_counted(found)} for {len(records)} records; expected a list for each.")
-        checked = []
-        for record, values in zip(records, given, strict=True):
-            count, own = len(record.additional_outputs), _as_list(values)
-            if own is None or len(own) != count:
-                raise UserError(f"{where} gave {_counted(values)} for the {count} candidates of {record.id!r}.")
-            checked.append(own)
-            for number, value in enumerate(own):
-                if not valid(value):
-                    raise UserError(
-                        f"{where} gave {shown(value)} for candidate {number} of {record.id!r}; expected {kind}."
-                    )
-        return checked
-
-
-def _texts(records: Sequence[TurnCandidates]) -> list[tuple[str, list[str]]]:
-    return [(record.id, record.additional_outputs) for record in records]
-
-
-def _as_list(found: Any) -> list[Any] | None:
-    """The items of a list or an array of a user's critic, as many as it really has; None for anything else."""
-    if not hasattr(found, "__len__") or isinstance(found, str | Mapping | Set):
-        return None
-    try:
-        return list(found)
-    except Exception:  # of an array without dimensions, or a user's class
-        return None
-
-
-def _counted(found: Any) -> str:
-    given = _as_list(found)
-    return shown(found) if given is None else f"{len(given)} values"
+        chosen = ChosenCritic(self.critic_type, {**flags, **settings})
+        required = [one.name for one in fields(chosen.kind.settings) if one.default is MISSING]
+        if "model_id" in required and "model_id" not in chosen.given:
+            raise UserError(f"missing: --model_id (no default), for {kind}. See --help.")
+        return chosen

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sweet_rl.method.candidate_texts import check_candidates, reference_solution
-from sweet_rl.method.critics import CriticType
-from sweet_rl.models.base import ChatModel, Message, Sampling
+from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, reference_solution
+from sweet_rl.models.base import ChatModel, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.prompts import fill, load_prompt
 from sweet_rl.models.settings import ModelSettings
@@ -22,16 +21,14 @@ from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, hash_rows, seed_for
 
-NEEDED, KNOWN = ("dialogue", "first", "second"), ("ground_truth",)
 SOLUTION = "\nThe right result, which the engineer cannot see:\n\n<solution>\n{ground_truth}\n</solution>\n"
-MARKUP = re.compile(r"<\|[^<>|]*\|>")
 VERDICT = re.compile(r"better\W{0,6}([12])\b", re.IGNORECASE)
 VERDICT_TOKENS = 512
 
 
 def judge_prompt(path: str) -> str:
     """The judge's template. Raises UserError if it cannot be read or does not show both messages."""
-    return load_prompt(path, NEEDED, KNOWN)
+    return load_prompt(path, ("dialogue", "first", "second"), ("ground_truth",))
 
 
 @dataclass(frozen=True)
@@ -125,9 +122,8 @@ class JudgeCritic:
         while len(players) > 1:
             matches = list(zip(players[::2], players[1::2], strict=False))
             lots = [draw.random() < 0.5 for _ in matches]
-            winners = await asyncio.gather(
-                *(self._match(record, spoken, *match, lot) for match, lot in zip(matches, lots, strict=True))
-            )
+            played = [self._match(record, spoken, *match, lot) for match, lot in zip(matches, lots, strict=True)]
+            winners = await asyncio.gather(*played)
             # A text without an opponent advances, and plays first in the next round: no second bye in a row.
             players = [*players[2 * len(matches) :], *winners]
             for player in players:
@@ -144,13 +140,7 @@ class JudgeCritic:
     async def _verdict(self, record: TurnCandidates, first: str, second: str) -> int | None:
         """The place, 1 or 2, of the better message; None if the reply does not name it."""
         solution = fill(SOLUTION, ground_truth=reference_solution(record)) if self._hint else ""
-        text = fill(
-            self._template,
-            dialogue=conversation(record),
-            first=first,
-            second=second,
-            ground_truth=solution,
-        )
+        text = fill(self._template, dialogue=conversation(record), first=first, second=second, ground_truth=solution)
         sampling = Sampling(temperature=0.0, max_tokens=VERDICT_TOKENS, seed=seed_for(self._seed, record.id))
         (completion,) = await self.model.complete([{"role": "user", "content": text}], sampling)
         return read_verdict(completion.text)
@@ -163,9 +153,6 @@ def load_judge(settings: JudgeSettings) -> JudgeCritic:
     return JudgeCritic(model, prompt, not settings.no_prompt, settings.seed, settings.concurrency)
 
 
-CRITIC = CriticType(JudgeSettings, load_judge, compares=True)
-
-
 def read_verdict(reply: str) -> int | None:
     """1 or 2 by the last `Better: N` of a judge's reply, None without one."""
     found = VERDICT.findall(reply)
@@ -173,10 +160,6 @@ def read_verdict(reply: str) -> int | None:
 
 
 def conversation(record: TurnCandidates) -> str:
-    """The dialogue up to the turn as text: its messages, or, for files without them, the prompt without markup."""
-    messages: list[Message] | None = record.dialogue
-    if messages is not None:
-        names = {"assistant": "Engineer", "user": "Colleague", "system": "Instructions"}
-        return "\n\n".join(f"{names[message['role']]}: {message['content'].strip()}" for message in messages)
-    text = record.input if isinstance(record.input, str) else "".join(part["text"] for part in record.input)
-    return MARKUP.sub("\n", text).strip()
+    """The dialogue up to the turn as text. Raises UserError if the record does not have its messages."""
+    names = {"assistant": "Engineer", "user": "Colleague", "system": "Instructions"}
+    return "\n\n".join(f"{names[message['role']]}: {message['content'].strip()}" for message in dialogue_of(record))

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Coroutine, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
 from sweet_rl.method.advantage import order_by_score
-from sweet_rl.method.critic_types import ChosenCritic
-from sweet_rl.method.critics import CheckedCritic
-from sweet_rl.models.weights import gpu_memory, gpus_for, parameter_count, visible_groups
+from sweet_rl.method.critics import ChosenCritic
+from sweet_rl.models.weights import gpu_memory
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.parts import run_parts
 from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
@@ -25,7 +21,6 @@ def rank_file(
     input_path: str,
     output_path: str,
     step: StepSettings | None = None,
-    processes: int | None = None,
     place_answers: bool = False,
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
@@ -34,8 +29,7 @@ def rank_file(
         critic: The critic.
         input_path: Candidates of sample_best_of_n.py.
         output_path: The same records, ranked.
-        step: Part of the input; a shard is ranked by one process.
-        processes: Number of processes that rank a part each; default: as many as the GPUs hold critics.
+        step: Part of the input.
         place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
 
     Returns:
@@ -46,92 +40,43 @@ def rank_file(
         UserError: Before anything is written; or, after the other records were written, because a server failed.
     """
     step = step or StepSettings()
-    if processes is not None and processes < 1:
-        raise UserError(f"--processes is {processes}; it must be at least 1.")
     read = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
     if not read:
         raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
     if place_answers:
         _check_rewards(read, input_path)
-    shorter = [record.without_empty() for record in read]
-    records = [kept for kept, whole in zip(shorter, read, strict=True) if kept is whole or kept.additional_outputs]
+    records = [record.without_empty() for record in read if record.with_tokens() or not record.additional_outputs]
     if not records:
         raise UserError(f"{input_path}: no candidate has a single token, so there is nothing to rank.")
     critic.check_models()
-    environments = processes_of(critic, processes, step.shard)[: len(records)]
     summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
     if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
         summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
 
-    async def here(run: Run, missing: list[TurnCandidates]) -> dict:
+    async def work(run: Run) -> dict:
+        if critic.models() and step.shard is None and (gpus := len(gpu_memory())) > 1:
+            print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each of them ranks a part")
         loaded = critic.load()
         run.manifest.check_models()
-        await rank(run, loaded, missing, place_answers)
-        run.sort(record.id for record in records)
-        return summary
 
-    def work(run: Run) -> dict | Coroutine[Any, Any, dict]:
-        missing = [record for record in records if record.id not in run.done]
-        if len(environments) == 1 or not missing:
-            return here(run, missing)
-        run_parts(run, partial(_rank_part, critic, input_path, step.limit, place_answers), environments)
+        async def rank(chunk: list[TurnCandidates]) -> list[dict]:
+            scores = await loaded.scores(chunk)
+            if place_answers:
+                scores = [placed(record, values) for record, values in zip(chunk, scores, strict=True)]
+            return [ranked(*pair, loaded.eos_text).to_dict() for pair in zip(chunk, scores, strict=True)]
+
+        missing = iter([record for record in records if record.id not in run.done])
+        chunks = iter(lambda: list(islice(missing, loaded.turns_per_call)), [])
+        try:
+            await write_results(run, chunks, rank, loaded.calls_at_once, len(records), "turn", size=len)
+        finally:
+            await loaded.close()
+        run.sort(record.id for record in records)
         return summary
 
     settings = critic.to_settings() | {"limit": step.limit, "shard": step.shard}
     settings |= {"place_answers": True} if place_answers else {}
     return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)
-
-
-async def rank(run: Run, critic: CheckedCritic, records: list[TurnCandidates], place_answers: bool = False) -> None:
-    """Write records with their ranking.
-
-    Args:
-        run: The open output.
-        critic: The critic, which is closed at the end.
-        records: Records that the output lacks.
-        place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
-
-    Raises:
-        UserError: Some records could not be ranked, once all others are written.
-    """
-    waiting = iter(records)
-
-    async def ranked_chunk(chunk: list[TurnCandidates]) -> list[dict]:
-        scores = await critic.scores(chunk)
-        if place_answers:
-            scores = [placed(record, own) for record, own in zip(chunk, scores, strict=True)]
-        return [ranked(record, own, critic.eos_text).to_dict() for record, own in zip(chunk, scores, strict=True)]
-
-    try:
-        chunks = iter(lambda: list(islice(waiting, critic.turns_per_call)), [])
-        total = len(run.done) + len(records)
-        await write_results(run, chunks, ranked_chunk, critic.calls_at_once, total, "turn", size=len)
-    finally:
-        await critic.close()
-
-
-def processes_of(critic: ChosenCritic, processes: int | None, shard: str | None) -> list[dict[str, str]]:
-    """The environment of each process that ranks; one is this process."""
-    if shard is not None:
-        return [{}]
-    models = critic.models()
-    memory = gpu_memory() if models else []  # a judge in this process takes the GPUs that it needs
-    if not memory:
-        return [{}] * (processes or 1)
-    reduced = getattr(critic.settings, "reduced", False)
-    weights = sum(parameter_count(model) for model in models) * (2 if reduced else 4)
-    return visible_groups(gpus_for(weights, memory))[:processes]
-
-
-def _rank_part(
-    critic: ChosenCritic,
-    input_path: str,
-    limit: int | None,
-    place_answers: bool,
-    output_path: str,
-    shard: str,
-) -> None:
-    rank_file(critic, input_path, output_path, StepSettings(limit, shard), place_answers=place_answers)
 
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:

@@ -1,4 +1,8 @@
-"""The SWEET critic: a candidate's score is its advantage (equation 3 of the paper), a log-ratio of two models."""
+"""The SWEET critic: a candidate's score is its advantage (equation 3 of the paper), a log-ratio of two models.
+
+Pointwise information (PMI) is the same log-ratio of one model without training: log pi(a|o,c) - log pi(a|o), how much
+likelier the reference solution makes a turn. It is not in the paper.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,9 @@ import numpy as np
 
 from sweet_rl.method.advantage import TurnNormalize, advantage
 from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprobs
-from sweet_rl.method.critics import CriticType, TokenCredit
-from sweet_rl.method.local_model import LocalModel
 from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
-from sweet_rl.models.log_probs.attention import Attention
+from sweet_rl.models.log_probs.attention import Attention, AttentionSettings
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import model_input, model_path
@@ -25,8 +28,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 from sweet_rl.runs.records import TurnCandidates
 
-if TYPE_CHECKING:
-    from sweet_rl.models.log_probs.rows import EncodedText
+if TYPE_CHECKING:  # openai takes half a second to import
     from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
 logger = logging.getLogger(__name__)
@@ -38,8 +40,44 @@ TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
 
 
 @dataclass(frozen=True)
-class TokenCriticSettings(LocalModel):
-    """A critic that compares log-probs of tokens.
+class LocalModel(AttentionSettings):
+    """A language model that scores texts in this process.
+
+    Attributes:
+        model_id: Model of the critic: directory or hub name.
+        bf16: Load the weights in bfloat16. Default: if there is a GPU.
+        token_budget: Number of tokens in one forward pass.
+    """
+
+    model_id: str
+    bf16: bool | None = None
+    token_budget: Annotated[int, UNRECORDED] = 16384
+
+    def __post_init__(self) -> None:
+        if self.token_budget < 1:
+            raise UserError(f"--token_budget is {self.token_budget}; it must be at least 1.")
+
+    @property
+    def reduced(self) -> bool:
+        """`bf16`, or its default on this machine."""
+        if self.bf16 is None:
+            import torch
+
+            return torch.cuda.is_available()
+        return self.bf16
+
+    def models(self) -> list[str]:
+        """Names of the models that are loaded."""
+        return [self.model_id]
+
+    def to_settings(self) -> dict[str, Any]:
+        """The settings that the scores depend on."""
+        return to_settings(self) | {"bf16": self.reduced}
+
+
+@dataclass(frozen=True)
+class PmiSettings(LocalModel):
+    """A model that gives log-probs of tokens, here or on a server, and how they become a score.
 
     Attributes:
         normalize: Score of a turn from the log-ratios of its tokens: turn (mean) or none (sum).
@@ -48,9 +86,6 @@ class TokenCriticSettings(LocalModel):
         tokenizer: Tokenizer of a critic on a server: folder or hub name; by default the model's.
         api_key_variable: Environment variable that holds the key of the critic's server. Default: OPENAI_API_KEY, which
             is sent to OpenAI's own API only.
-
-    Raises:
-        UserError: Settings of a model in this process for one on a server, or the other way round.
     """
 
     normalize: TurnNormalize = "turn"
@@ -88,7 +123,7 @@ class TokenCriticSettings(LocalModel):
 
 
 @dataclass(frozen=True)
-class SweetSettings(TokenCriticSettings):
+class SweetSettings(PmiSettings):
     """The SWEET critic and its reference.
 
     Attributes:
@@ -98,9 +133,6 @@ class SweetSettings(TokenCriticSettings):
             model is neither given nor named in the critic's manifest.
         reference_model_id: Model of a seed reference. Default: the one in the critic's manifest.
         no_prompt: Do not show the reference solution to the critic.
-
-    Raises:
-        UserError: The settings contradict each other.
     """
 
     reference: Literal["seed", "seed_without_c", "sampled"] | None = None
@@ -142,43 +174,25 @@ class SweetSettings(TokenCriticSettings):
         return super().to_settings() | {"reference": reference, "reference_model_id": seed_model}
 
 
-class TokenCritic:
-    """Scores candidates by log-probs of tokens under one or two models (a `critics.Critic`).
+@dataclass(frozen=True)
+class TokenCredit:
+    """The score of a candidate and what it is made of.
 
-    Subclasses have `logps(records)`: for each record and candidate the log-probs that `advantage` compares.
-
-    Args:
-        chat: Chat format of the models' tokenizer.
-        models: Log-probs under each model.
-        normalize: As in `advantage`.
+    Attributes:
+        score: The score.
+        tokens: Text of each token.
+        critic: Log-prob of each token under the critic, [L].
+        reference: The same under the reference, [L]; None if it is known for other tokens or as a mean only.
     """
 
-    turns_per_call = 64
-    calls_at_once = 1
-
-    def __init__(self, chat: ChatFormat, models: Sequence[Score], normalize: TurnNormalize = "turn") -> None:
-        self.chat, self.eos_text = chat, chat.eos_text
-        self._served = [model for model in models if not callable(model)]
-        self._normalize = normalize
-        if self._served:  # a turn that fails is then the only one
-            self.turns_per_call, self.calls_at_once = 1, SERVED_TURNS
-
-    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
-        """The score of each candidate of each record."""
-        return [[advantage(*pair, self._normalize) for pair in group] for group in await self.logps(records)]
-
-    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
-        """For each record and candidate the log-probs that `advantage` compares."""
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        """Close the connections to servers."""
-        for model in self._served:
-            await model.close()
+    score: float
+    tokens: list[str]
+    critic: np.ndarray
+    reference: np.ndarray | None
 
 
-class LogRatioCritic(TokenCritic):
-    """Scores candidates by the log-ratio of their tokens, their advantage.
+class LogRatioCritic:
+    """Scores candidates by the log-ratio of their tokens, their advantage (a `critics.Critic`).
 
     Args:
         chat: Chat format of the critic's tokenizer.
@@ -190,6 +204,9 @@ class LogRatioCritic(TokenCritic):
         normalize: As in `advantage`.
     """
 
+    turns_per_call = 64
+    calls_at_once = 1
+
     def __init__(
         self,
         chat: ChatFormat,
@@ -199,10 +216,18 @@ class LogRatioCritic(TokenCritic):
         hint: bool = True,
         reference_hint: bool | None = None,
         normalize: TurnNormalize = "turn",
-    ):
-        super().__init__(chat, [model for model in (critic, reference) if model is not None], normalize)
-        self._critic, self._reference, self._hint = critic, reference, hint
+    ) -> None:
+        self.chat, self.eos_text = chat, chat.eos_text
+        self._critic, self._reference, self._normalize = critic, reference, normalize
+        self._hint = hint
         self._reference_hint = hint if reference_hint is None else reference_hint
+        self._served = [model for model in (critic, reference) if model is not None and not callable(model)]
+        if self._served:  # a turn that fails is then the only one
+            self.turns_per_call, self.calls_at_once = 1, SERVED_TURNS
+
+    async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
+        """The advantage of each candidate of each record."""
+        return [[advantage(*pair, self._normalize) for pair in group] for group in await self.logps(records)]
 
     async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs that `advantage` compares."""
@@ -229,6 +254,11 @@ class LogRatioCritic(TokenCritic):
                 credit.append(TokenCredit(advantage(own, other, self._normalize), tokens, own, reference))
             found.append(credit)
         return found
+
+    async def close(self) -> None:
+        """Close the connections to servers."""
+        for model in self._served:
+            await model.close()
 
     def _texts(self, records: Sequence[TurnCandidates], hint: bool) -> list[list[EncodedText]]:
         return [encoded_candidates(record, self.chat, hint) for record in records]
@@ -260,7 +290,10 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
     )
 
 
-CRITIC = CriticType(SweetSettings, load_sweet_critic)
+def load_pmi(settings: PmiSettings) -> LogRatioCritic:
+    """Load the model, on the GPU if there is one, or connect to its server. Raises UserError if it cannot be loaded."""
+    chat, (model,) = load_models(settings)
+    return LogRatioCritic(chat, model, model, hint=True, reference_hint=False, normalize=settings.normalize)
 
 
 def seed_of(model_id: str) -> str | None:
@@ -269,7 +302,7 @@ def seed_of(model_id: str) -> str | None:
     return manifest["settings"].get("ref_pretrain") if manifest else None
 
 
-def load_models(settings: TokenCriticSettings) -> tuple[ChatFormat, list[Score]]:
+def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[Score]]:
     """The chat format of a critic, and the log-probs under each of its models; equal names share one.
 
     Raises:
@@ -280,7 +313,7 @@ def load_models(settings: TokenCriticSettings) -> tuple[ChatFormat, list[Score]]
 
     def load(name: str) -> Score:
         if urls:
-            from sweet_rl.models.prompt_logprobs import PromptLogprobs  # openai takes half a second to import
+            from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
             return PromptLogprobs(name, urls, key)
         return load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.method.privileged_information import with_hint
@@ -94,25 +94,10 @@ def write_pairs(
         kind = "with the reference solution" if hint else "without the reference solution"
         print(f"{path}: {summary['pairs']} trajectory pairs {kind}")
         if not summary["pairs"]:
-            print(PreferencePair.why_none, rewards_here(siblings.values(), min_gap))
+            print(PreferencePair.why_none)
 
     settings = to_settings(texts, hint=hint, min_gap=min_gap) | {"chat": texts.chat and texts.chat.fingerprint}
     run_step(open_run(path, settings, [graded_path], overwrite), pair, show, may_be_empty=True)
-
-
-def rewards_here(groups: Iterable[Sequence[Trajectory]], min_gap: float | None) -> str:
-    """One line for a user who got no pairs: the rewards, their largest difference in one task, and min_gap."""
-    rewards = [[one.reward for one in group if one.reward is not None] for group in groups]
-    if not any(rewards):
-        return "No dialogue has a reward."
-    low, high = min(min(task) for task in rewards if task), max(max(task) for task in rewards if task)
-    gap = max(max(task) - min(task) for task in rewards if task)
-    if low == high:
-        return f"All rewards are {low:g}: read some of the dialogues, and the grader's word on them."
-    return (
-        f"Rewards are {low:g} to {high:g}, in one task at most {gap:.3g} apart, and min_gap is "
-        f"{'not set' if min_gap is None else f'{min_gap:g}'}."
-    )
 
 
 def check_texts(trajectories: Iterable[Trajectory], texts: TextMarkup) -> None:

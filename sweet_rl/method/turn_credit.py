@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
 
 import numpy as np
 
-from sweet_rl.method.candidate_texts import REPLIES
 from sweet_rl.method.candidates import turns_of
-from sweet_rl.method.critic_types import ChosenCritic
-from sweet_rl.method.critics import CheckedCritic, TokenCredit
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic, TokenCredit
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, TrajectoryFile, TurnCandidates
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 
-NO_LAYOUT = SimpleNamespace(prompt=lambda messages, tokenizer=None: [], fingerprint=None)
-"""The chat format of a critic that has none: prompts are empty."""
+REPLIES = "additional_replies"
+"""Field of a record of candidates: the human's reply to each ("" for none)."""
 
 
 def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCandidates]:
@@ -32,7 +29,7 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
     """
     history = trajectory.dialogue_history
     taken = [place for place, message in enumerate(history) if message["role"] == "assistant"]
-    turns = turns_of(trajectory, SimpleNamespace(chat=NO_LAYOUT if chat is None else chat))
+    turns = turns_of(trajectory, chat)
     records = []
     for turn, place in zip(turns, taken, strict=False):  # none in a failed dialogue
         message, replies = history[place], [one["content"] for one in history[place + 1 : place + 2]]
@@ -85,28 +82,24 @@ class TurnScorer:
             log-probs, lists of [L]. `turn` is the number of the turn or the candidate; those that were cut before their
             first token have no row. `reference` is missing if it is not known for the same tokens.
         """
-        groups = [_with_tokens(record, self.critic.chat) for record in records]
-        turns = [turn for group in groups for _, turn in group]
+        turns: list[tuple[int, list[int], TurnCandidates]] = []  # place of the record, numbers of what has a token
+        for place, record in enumerate(records):
+            if isinstance(record, Trajectory):
+                taken = enumerate(taken_turns(record, self.critic.chat))
+                turns += [(place, [number], turn) for number, turn in taken if turn.produced(0)]
+            elif numbers := record.with_tokens():
+                turns.append((place, numbers, record.without_empty()))
+        asked = [turn for *_, turn in turns]
         async with self._calls:
-            found = await self.critic.token_credit(turns)
-            if found is None:
-                credit = iter([[_row(score) for score in own] for own in await self.critic.scores(turns)])
+            credit = await self.critic.token_credit(asked)
+            if credit is None:
+                scored = [[_row(score) for score in group] for group in await self.critic.scores(asked)]
             else:
-                credit = iter([[_token_row(one) for one in own] for own in found])
-        return [
-            [{"turn": turn} | row for numbers, _ in group for turn, row in zip(numbers, next(credit), strict=True)]
-            for group in groups
-        ]
-
-
-def _with_tokens(
-    record: Trajectory | TurnCandidates, chat: ChatFormat | None
-) -> list[tuple[list[int], TurnCandidates]]:
-    """The turns of a dialogue, or the candidates, that have a token: their numbers, and a record of these only."""
-    if isinstance(record, Trajectory):
-        return [([number], turn) for number, turn in enumerate(taken_turns(record, chat)) if turn.produced(0)]
-    numbers = record.with_tokens()
-    return [(numbers, record.without_empty())] if numbers else []
+                scored = [[_token_row(candidate) for candidate in group] for group in credit]
+        rows: list[list[dict]] = [[] for _ in records]
+        for (place, numbers, _), group in zip(turns, scored, strict=True):
+            rows[place] += [{"turn": number} | row for number, row in zip(numbers, group, strict=True)]
+        return rows
 
 
 def _row(score: float) -> dict:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from sweet_rl.method.candidate_parts import completion_part, prompt_parts
+from sweet_rl.method.candidate_texts import completion_part, prompt_parts
 from sweet_rl.models.texts.released_texts import recognised
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
@@ -76,21 +76,22 @@ def turn_pairs(
     """
     if record.judge_result is None:
         raise _not_ranked(record, "judge_result")
-    eos_text = _eos_text(record) if eos_text is None else eos_text
     top, bottom = halves(record.judge_result)
     outputs, scores = record.additional_outputs, record.judge_scores
-    combinations: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for chosen in top:
-        for rejected in bottom:
-            tied = scores is not None and scores[chosen] == scores[rejected]
-            if outputs[chosen] != outputs[rejected] and not tied:
-                combinations.setdefault((outputs[chosen], outputs[rejected]), []).append((chosen, rejected))
-    shuffled = [pair for pairs in combinations.values() for pair in pairs]
-    random.Random(seed_for(seed, record.id, "turn_pairs")).shuffle(shuffled)
-    drawn: dict[tuple[str, str], tuple[int, int]] = {}
-    for chosen, rejected in shuffled:
-        drawn.setdefault((outputs[chosen], outputs[rejected]), (chosen, rejected))
-    return make_pairs(record, list(drawn.values())[:num_pairs], eos_text)
+    pairs = [(a, b) for a in top for b in bottom if outputs[a] != outputs[b]]
+    if scores is not None:
+        pairs = [(a, b) for a, b in pairs if scores[a] != scores[b]]
+
+    def texts(pair: tuple[int, int]) -> tuple[str, str]:
+        return outputs[pair[0]], outputs[pair[1]]
+
+    in_order = [texts(pair) for pair in pairs]
+    pairs.sort(key=lambda pair: in_order.index(texts(pair)))  # equal ones side by side, as without scores
+    random.Random(seed_for(seed, record.id, "turn_pairs")).shuffle(pairs)
+    different: dict[tuple[str, str], tuple[int, int]] = {}
+    for pair in pairs:
+        different.setdefault(texts(pair), pair)
+    return make_pairs(record, list(different.values())[:num_pairs], eos_text)
 
 
 def is_unordered(record: TurnCandidates) -> bool:
@@ -125,7 +126,7 @@ def gap_pairs(
     least = max(float(np.std([scores[place] for place in places])), typical)
     clear = [(a, b) for a, b in permutations(places, 2) if scores[a] - scores[b] > least]
     random.Random(seed_for(seed, record.id, "gap")).shuffle(clear)
-    return make_pairs(record, clear[:num_pairs], _eos_text(record) if eos_text is None else eos_text)
+    return make_pairs(record, clear[:num_pairs], eos_text)
 
 
 def imitation_pairs(
@@ -138,9 +139,7 @@ def imitation_pairs(
     first = {record.additional_outputs[i]: i for i in reversed(record.with_tokens())}
     shuffled = sorted(first.values())
     random.Random(seed_for(seed, record.id, "imitation_pairs")).shuffle(shuffled)
-    return make_pairs(
-        record, [(i, i) for i in shuffled[:num_pairs]], _eos_text(record) if eos_text is None else eos_text
-    )
+    return make_pairs(record, [(i, i) for i in shuffled[:num_pairs]], eos_text)
 
 
 def _not_ranked(record: TurnCandidates, missing: str) -> UserError:
@@ -158,9 +157,11 @@ def _eos_text(record: TurnCandidates) -> str:
     return markup.eos
 
 
-def make_pairs(record: TurnCandidates, drawn: list[tuple[int, int]], eos_text: str) -> list[PreferencePair]:
+def make_pairs(
+    record: TurnCandidates, drawn: list[tuple[int, int]], eos_text: str | None = None
+) -> list[PreferencePair]:
     """Turn pairs of the candidates with the indices (chosen, rejected) in `drawn`; arguments as in `turn_pairs`."""
-    prompt = prompt_parts(record)
+    prompt, eos_text = prompt_parts(record), _eos_text(record) if eos_text is None else eos_text
     return [
         PreferencePair(
             id=f"{record.id}-{number}",

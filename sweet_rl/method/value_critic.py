@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from sweet_rl.method.candidate_texts import check_candidates, encoded_candidates, reference_solution
-from sweet_rl.method.critics import CriticType
-from sweet_rl.method.local_model import LocalModel
+from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encoded_candidates, reference_solution
 from sweet_rl.method.privileged_information import AFTER, BEFORE
+from sweet_rl.method.sweet_critic import LocalModel
 from sweet_rl.models.context import check_length
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_path
@@ -23,11 +23,10 @@ from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import TurnCandidates
 
 if TYPE_CHECKING:
-    from sweet_rl.models.log_probs.rows import EncodedText
     from sweet_rl.models.log_probs.vision import VisionFormat
 
 PAGE_TIMEOUT = 60.0  # seconds; the same pages were drawn before, for training
-Value = Callable[[Sequence["EncodedText"]], list[float]]
+Value = Callable[[Sequence[EncodedText]], list[float]]
 """Texts -> the value at the end of each text."""
 
 
@@ -138,16 +137,12 @@ class PictureValueCritic:
         return [[next(values) for _ in record.additional_outputs] for record in records]
 
     def _encoded(self, record: TurnCandidates, size: tuple[int, int]) -> list[EncodedText]:
-        if record.dialogue is None:
-            raise UserError(
-                f"candidates {record.id!r}: no 'dialogue', so its messages cannot be laid out for another model. "
-                "Sample the candidates again with sample_best_of_n.py."
-            )
+        dialogue = dialogue_of(record)  # the agent's own layout is that of another model
         reasons = record.additional_finish_reasons or ["stop"] * len(record.additional_outputs)
         texts = []
         for number, (text, reason) in enumerate(zip(record.additional_outputs, reasons, strict=True)):
             message = {"role": "assistant", "content": text, "output": text, "finish_reason": reason}
-            *prompt, reply = self.form.chat.dialogue([*record.dialogue, message])
+            *prompt, reply = self.form.chat.dialogue([*dialogue, message])
             parts = [*(part | {"train": False, "turn": part["train"]} for part in prompt), reply]
             where = f"{record.place('candidates')}, candidate {number}"
             texts.append(self.form.encode(parts, None, size, where, (BEFORE, AFTER)))
@@ -167,20 +162,8 @@ def load_value_critic(settings: ValueCriticSettings) -> ValueHeadCritic | Pictur
     return (PictureValueCritic if sees_pictures else ValueHeadCritic).load(settings)
 
 
-CRITIC = CriticType(ValueCriticSettings, load_value_critic)
-
-
-class _Window(TypedDict, total=False):
-    width: int
-    height: int
-
-
-def _window(path: str) -> _Window:
+def _window(path: str) -> dict[str, Any]:
     """The window in which the critic saw pages in training, from its manifest; empty if there is none."""
     settings = (read_manifest(path) or {"settings": {}})["settings"]
-    window: _Window = {}
-    if (width := settings.get("page_width")) is not None:
-        window["width"] = width
-    if (height := settings.get("page_height")) is not None:
-        window["height"] = height
-    return window
+    sizes = {"width": settings.get("page_width"), "height": settings.get("page_height")}
+    return {name: size for name, size in sizes.items() if size is not None}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -243,19 +242,6 @@ def needs_several_gpus(name: str | Path, dtype: torch.dtype | None = None) -> bo
 
     memory = gpu_memory(free=True)
     return len(memory) > 1 and gpus_for(parameter_count(name) * (dtype or torch.float32).itemsize, memory) > 1
-
-
-def visible_groups(each: int) -> list[dict[str, str]]:
-    """Return the visible GPUs in groups of `each`, as the CUDA_VISIBLE_DEVICES of one process per group.
-
-    GPUs that make no whole group are left out.
-    """
-    import torch
-
-    count = torch.cuda.device_count()
-    names = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")[:count]
-    groups = [names[first : first + each] for first in range(0, count - each + 1, each)]
-    return [{"CUDA_VISIBLE_DEVICES": ",".join(group)} for group in groups]
 
 
 def _cannot_load(name: str | Path, reason: str) -> UserError:

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypedDict
 
-from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.turn_credit import TurnScorer, check_scores_turns
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import RecordFile, parse_row, scan_rows

@@ -137,7 +137,7 @@ def words_of(settings: Mapping[str, Any]) -> str:
 
 
 async def _scored(settings: Mapping[str, Any], dialogues: Sequence[Trajectory]) -> list[list[dict]]:
-    from sweet_rl.method.critic_types import ChosenCritic
+    from sweet_rl.method.critics import ChosenCritic
     from sweet_rl.method.turn_credit import TurnScorer
 
     given = {key: value for key, value in settings.items() if key != "critic_type"}

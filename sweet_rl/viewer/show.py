@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths

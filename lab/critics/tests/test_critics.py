@@ -18,8 +18,7 @@ from lab.critics.study import RememberingScorers, StudySettings, studied_critics
 from sweet_rl.dialogues import ANSWER_MARKER, HumanReply
 from sweet_rl.dialogues.mini.human import MiniHuman
 from sweet_rl.method.best_of_n import BestCandidate
-from sweet_rl.method.critic_types import ChosenCritic
-from sweet_rl.method.critics import CheckedCritic
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic
 from sweet_rl.method.privileged_information import hint_text
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.method.sweet_critic import load_scorer

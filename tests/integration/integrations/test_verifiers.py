@@ -12,7 +12,7 @@ import pytest
 
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.released import backend
-from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.records import Task, Trajectory

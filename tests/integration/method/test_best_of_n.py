@@ -9,7 +9,7 @@ from sweet_rl.dialogues import AnswerEnvironment
 from sweet_rl.dialogues.mini.human import MiniHuman
 from sweet_rl.dialogues.play import DialogueSetup, play_all
 from sweet_rl.method.best_of_n import BestCandidate
-from sweet_rl.method.critic_types import CriticFlags
+from sweet_rl.method.critics import CriticFlags
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.runs.records import Task, Trajectory, read_records

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.critics import ChosenCritic, CriticFlags
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.method.turn_credit import TurnScorer, score_turns_file
 from sweet_rl.models.texts.chat import ChatFormat
@@ -98,7 +98,6 @@ def candidates(count: int = 3) -> list[TurnCandidates]:
 
 CRITICS = [
     ("pmi", {"normalize": "none"}),
-    ("belief_gain", {}),
     ("log_ratio", {"reference": "seed_without_c", "reference_model_id": "mini", "normalize": "none"}),
 ]
 
@@ -108,7 +107,7 @@ def test_candidates_have_the_scores_of_the_local_critic(kind, settings, server, 
     source, found = write_rows(tmp_path / "in.jsonl", candidates()), {}
     for name, where in (("local", {"bf16": False}), ("served", {"hostname": server})):
         output = tmp_path / f"{name}.jsonl"
-        rank_file(ChosenCritic(kind, {"model_id": "mini", **settings, **where}), str(source), str(output), processes=1)
+        rank_file(ChosenCritic(kind, {"model_id": "mini", **settings, **where}), str(source), str(output))
         found[name] = {row["id"]: row["judge_scores"] for row in read_rows(output)}
     assert list(found["served"]) == list(found["local"])  # whichever was done first
     for key, scores in found["local"].items():

@@ -143,12 +143,18 @@ def test_the_human_has_its_gpus_during_dialogues_and_two_trainings_share_all_of_
         (critic, "0,1,2,3"), ("train_sft.py", "4,5,6,7"), ("train_dpo.py", "4,5,6,7"),
     ])  # fmt: skip
     policies = 2 if name == "run_backend" else 1  # by PMI too
-    by_turns = [
-        ("sample_best_of_n.py", "all"), *policies * [("rank_best_of_n.py", "all")],
-        *policies * [("generate_random_pairs_from_ranks.py", "all"), ("train_dpo.py", "all")],
-    ]  # fmt: skip
-    end = 7 + len(by_turns)
-    assert order[7:end] == by_turns
+    assert order[7] == ("sample_best_of_n.py", "all")
+    ranked = 8 + 9 * policies
+    for first in range(8, ranked, 9):
+        parts, (gathered, _, command) = events[first : first + 8], events[first + 8]
+        assert {script for script, *_ in parts} == {"rank_best_of_n.py"} and gathered == "gather_shards.py"
+        shards = {gpus: command.split("--shard ")[1].split()[0] for _, gpus, command in parts}
+        assert shards == {str(gpu): f"{gpu + 1}/8" for gpu in range(8)}
+        outputs = sorted(command.split("--output_path ")[1].split()[0] for *_, command in parts)
+        assert f"--shards {','.join(outputs)} " in command
+    by_turns = policies * [("generate_random_pairs_from_ranks.py", "all"), ("train_dpo.py", "all")]
+    end = ranked + len(by_turns)
+    assert order[ranked:end] == by_turns
     played = (3 + policies) * [("simulate_interactions.py", "4,5,6,7"), (graded, "all")]
     assert order[end:] == [("server_on", "0,1,2,3"), *played, ("server_off", "0,1,2,3"), ("compare_runs.py", "all")]
     served = {command for script, _, command in events if script == "server_on"}
@@ -171,7 +177,7 @@ def test_a_server_elsewhere_takes_no_gpu_and_a_launcher_of_ones_own_trains_one_m
     code, _, errors = recipe.run(HUMAN_SERVER="node1:8000", LAUNCH="torchrun --nnodes 2", TRAIN_FLAGS="--zero_stage 3")
     assert code == 0, errors
     events = recipe.events()
-    assert {gpus for _, gpus, _ in events} == {"all", "-"}
+    assert {gpus for script, gpus, _ in events if script != "rank_best_of_n.py"} == {"all", "-"}
     assert all("--hostname node1:8000" in command for script, _, command in events if "simulate" in script)
     trained = [script for script, *_ in events if script in (*TRAINED, "critic_ended")]
     assert trained == ["train_dpo.py", "critic_ended", "train_sft.py", *3 * ["train_dpo.py"]]
@@ -210,7 +216,7 @@ def test_the_server_is_not_started_for_dialogues_that_are_complete(tmp_path):
         (recipe.out / f"{run}.jsonl.manifest.json").write_text(json.dumps({"status": "finished"}, indent=2))
     code, _, errors = recipe.run(HUMAN_GPUS="0")
     assert code == 0, errors
-    assert len(recipe.events()) == 23 and not (tmp_path / "child").exists()
+    assert len(recipe.events()) == 39 and not (tmp_path / "child").exists()
     (recipe.out / "dpo.test.jsonl.manifest.json").write_text(json.dumps({"status": "running"}, indent=2))
     (tmp_path / "events").unlink()
     assert recipe.run(HUMAN_GPUS="0")[0] == 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -137,7 +136,7 @@ def test_candidates_are_sampled_from_exactly_the_prompts_that_the_agent_saw(fold
     assert sampled == given and len(given) == 6
     ids = [row["input"] for row in read_rows(folder / "candidates.jsonl")]
     for trajectory in read_records(str(folder / "played.jsonl"), Trajectory):
-        last = turns_of(trajectory, SimpleNamespace(chat=chat))[-1].input
+        last = turns_of(trajectory, chat)[-1].input
         assert last == trajectory.parts[:-1] and last in ids
 
 
@@ -150,7 +149,7 @@ def test_candidates_of_a_dialogue_with_thoughts_have_the_prompts_that_the_agent_
         if not environment.over:
             environment.add_human_reply("yes")
     trajectory = Trajectory(environment.task, environment.dialogue, tokenizer=chat.fingerprint, protocol="released")
-    turns = turns_of(trajectory, SimpleNamespace(chat=chat))
+    turns = turns_of(trajectory, chat)
     assert [parts_text(turn.input) for turn in turns] == seen
     assert "thought" not in seen[1] + seen[2]
     assert "Which days?<|eot_id|>" in seen[2] and "All days?<|eot_id|>" in seen[2]

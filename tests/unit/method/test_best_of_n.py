@@ -64,7 +64,7 @@ def test_the_best_is_chosen_the_first_of_equals_and_waiting_turns_are_scored_tog
 
 
 @pytest.mark.parametrize(
-    "error, kind", [(RuntimeError("out of memory"), ModelError), (ModelError("timeout", "slow"), ModelError),
+    "error, kind", [(RuntimeError("out of memory"), RuntimeError), (ModelError("timeout", "slow"), ModelError),
                     (UserError("no solution"), UserError)],
 )  # fmt: skip
 def test_a_critic_that_breaks_says_so_to_everyone_who_waits(error, kind):

@@ -45,7 +45,7 @@ def trajectory(**changes) -> Trajectory:
 
 
 def test_released_rows_are_sampled_from_their_own_input_text(model):
-    first, second = turns_of(trajectory(), model)
+    first, second = turns_of(trajectory(), model.chat)
     assert (first.input, first.older_output, first.turn) == (RELEASED, "How?", 0)
     assert (second.turn, second.older_output) == (1, "x")
     own, _ = model.chat.encode(model.chat.prompt([{"role": "user", "content": "Write f"}]))
@@ -55,7 +55,7 @@ def test_released_rows_are_sampled_from_their_own_input_text(model):
 
 
 def test_our_own_trajectories_are_laid_out_anew(model):
-    first, _ = turns_of(trajectory(parts=[{"text": "x", "train": True}]), model)
+    first, _ = turns_of(trajectory(parts=[{"text": "x", "train": True}]), model.chat)
     assert first.input == model.chat.prompt([{"role": "user", "content": "Write f"}])
 
 
@@ -66,7 +66,7 @@ def test_a_message_that_the_human_has_not_asked_for_is_named_with_its_file(model
     (logged,) = read_records(path, Trajectory)
     said = rf"logs.jsonl, line 1, .*dialogue_history\[{place}\]: a message of the agent without one of the human"
     with pytest.raises(UserError, match=said):
-        turns_of(logged, model)
+        turns_of(logged, model.chat)
     with pytest.raises(UserError, match=said):
         taken_turns(logged, model.chat)
     assert len(taken_turns(logged, None)) == roles.count("a")  # a critic without prompts
@@ -76,11 +76,11 @@ def test_a_message_that_the_human_has_not_asked_for_is_named_with_its_file(model
 
 
 def test_failed_dialogues_have_no_turns(model):
-    assert turns_of(trajectory(ending="failed"), model) == []
+    assert turns_of(trajectory(ending="failed"), model.chat) == []
 
 
 def test_candidates_depend_on_the_seed_and_the_turn_alone(model):
-    first, second = turns_of(trajectory(), model)
+    first, second = turns_of(trajectory(), model.chat)
 
     async def sample(*turns, seed):
         found = await asyncio.gather(
@@ -190,5 +190,6 @@ def test_fields_that_one_candidate_does_not_know_are_none_for_all():
 
 def test_a_prompt_that_nobody_knows_is_one_message():
     history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-    with pytest.raises(UserError, match="t-0, turn 0.*--tokenizer"):
-        turns_of(Trajectory(TASK, history, id="t-0"), Scripted())
+    (turn,) = turns_of(Trajectory(TASK, history, id="t-0"), None)
+    with pytest.raises(UserError, match="t-0-0.*--tokenizer"):
+        asyncio.run(sample_candidates(turn, Scripted(), Sampling()))

@@ -137,5 +137,6 @@ def test_the_last_readable_verdict_counts(reply, verdict):
     assert read_verdict(reply) == verdict
 
 
-def test_a_file_without_messages_shows_its_prompt_without_markup():
-    assert conversation(TurnCandidates("<|bos|><|user|>help<|end|><|assistant|>", "", ["a"])) == "help"
+def test_a_record_without_its_messages_is_named():
+    with pytest.raises(UserError, match="'row-7': no 'dialogue'"):
+        conversation(TurnCandidates("<|bos|><|user|>help<|end|><|assistant|>", "", ["a"], id="row-7"))

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from sweet_rl.method import ranking
-from sweet_rl.method.candidate_parts import prompt_parts
-from sweet_rl.method.candidate_texts import encoded_candidates
-from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.candidate_texts import encoded_candidates, prompt_parts
+from sweet_rl.method.critics import ChosenCritic, CriticFlags
 from sweet_rl.method.privileged_information import with_hint
-from sweet_rl.method.ranking import placed, processes_of, rank_file, ranked
+from sweet_rl.method.ranking import placed, rank_file, ranked
 from sweet_rl.method.turn_pairs import PairSettings, pair_file
 from sweet_rl.models.weights import load_frozen
 from sweet_rl.runs.errors import UserError
@@ -27,9 +26,9 @@ from tests.support.tiny_models import EOS, save_tiny_chat_model
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
 
 
-def rank(input_path, output_path, limit=None, shard=None, processes=None, **flags):
+def rank(input_path, output_path, limit=None, shard=None, **flags):
     step = StepSettings(limit, shard)
-    return rank_file(CriticFlags(**flags).chosen, str(input_path), str(output_path), step, processes)
+    return rank_file(CriticFlags(**flags).chosen, str(input_path), str(output_path), step)
 
 
 @pytest.fixture(scope="module")
@@ -128,32 +127,26 @@ def test_a_killed_ranking_is_continued_and_a_finished_one_left_alone(world, tmp_
         rank(**flags, output_path=str(tmp_path / "cut.jsonl"), no_prompt=True)
 
 
-@pytest.mark.parametrize("critic_type, memory, shard, each", [
-    ("log_ratio", [80e9] * 4, None, ["0", "1", "2", "3"]),
-    ("log_ratio", [1e6] * 4, None, ["0,1", "2,3"]),  # critic and reference, bfloat16: 0.8 MB of 1 MB is too much
-    ("value", [1e6] * 4, None, ["0", "1", "2", "3"]),
-    ("log_ratio", [80e9] * 4, "1/2", None),
-    ("judge", [80e9] * 4, None, None),
-    ("log_ratio", [], None, None),
-])  # fmt: skip
-def test_every_gpu_ranks_as_far_as_they_hold_critics(world, monkeypatch, critic_type, memory, shard, each):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(ranking, "gpu_memory", lambda: memory)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(memory))
-    monkeypatch.setattr(ranking, "parameter_count", lambda path: 225_000)
-    seed = world["seed"] if critic_type == "log_ratio" else None
-    precision = {} if critic_type == "judge" else {"bf16": True}
-    given = {"model_id": world["critic"], **precision, **({"reference_model_id": seed} if seed else {})}
-    critic = ChosenCritic(critic_type, given)
-    expected = [{}] if each is None else [{"CUDA_VISIBLE_DEVICES": names} for names in each]
-    assert processes_of(critic, None, shard) == expected
-    assert processes_of(critic, 1, shard) == expected[:1]
+def test_shards_one_after_the_other_are_the_ranking_of_one_process(world, tmp_path):
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
+    rank(**flags, output_path=tmp_path / "whole.jsonl")
+    parts = [tmp_path / f"{number}.jsonl" for number in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        rank(**flags, output_path=part, shard=f"{number}/2")
+    assert "".join(part.read_text() for part in parts) == (tmp_path / "whole.jsonl").read_text()
+
+
+@pytest.mark.parametrize("shard, hinted", [(None, True), ("1/1", False)])
+def test_a_ranking_that_leaves_gpus_idle_says_so(world, tmp_path, monkeypatch, capsys, shard, hinted):
+    monkeypatch.setattr(ranking, "gpu_memory", lambda: [80e9] * 8)
+    flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
+    rank(**flags, output_path=tmp_path / "out.jsonl", shard=shard)
+    assert ("one of 8 GPUs" in capsys.readouterr().out) == hinted
 
 
 @pytest.mark.parametrize("changes, named", [
     ({"reference": "seed"}, "--reference_model_id"),
     ({"model_id": "/nowhere"}, "/nowhere"),
-    ({"processes": 0}, "--processes"),
     ({"input_path": "/nowhere.jsonl"}, "/nowhere.jsonl"),
 ])  # fmt: skip
 def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path, changes, named):
@@ -197,8 +190,7 @@ def test_right_answers_stand_above_questions_and_others_below_in_the_order_of_th
     assert equal[1] < equal[0]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_answers_are_placed_by_the_rewards_in_the_file(tmp_path, processes):
+def test_answers_are_placed_by_the_rewards_in_the_file(tmp_path):
     critic = ChosenCritic(str(ROOT / "docs/examples/short_turns.py"), {"words": 1})
     rows = [
         {"id": f"t-{turn}", "input": "o", "older_output": "", "additional_outputs": ["a", "a b", "a b c", "a b c d"],
@@ -206,7 +198,7 @@ def test_answers_are_placed_by_the_rewards_in_the_file(tmp_path, processes):
         for turn in range(4)
     ]  # fmt: skip
     source, out = str(write_rows(tmp_path / "graded.jsonl", rows)), str(tmp_path / "ranked.jsonl")
-    rank_file(critic, source, out, processes=processes, place_answers=True)
+    rank_file(critic, source, out, place_answers=True)
     assert [record.judge_result for record in read_records(out, TurnCandidates)] == [[2, 1, 3, 0]] * 4
     with pytest.raises(UserError, match="place_answers"):
         rank_file(critic, source, out)

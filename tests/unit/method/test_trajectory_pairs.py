@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.method.trajectory_pairs import check_texts, rewards_here, trajectory_pairs
+from sweet_rl.method.trajectory_pairs import check_texts, trajectory_pairs
 from sweet_rl.models.texts.parts import TextMarkup
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
@@ -21,16 +21,6 @@ def dialogue(sample, reward, text=None, task=TASK, **more):
     history = [{"role": "user", "content": "add one"}, {"role": "assistant", "content": text, "output": text}]
     row = {"parts": parts, "ending": "answered"} | more
     return Trajectory(task, history, text, reward, id=f"{task.id}-{sample}", **row)
-
-
-@pytest.mark.parametrize("groups, min_gap, said", [
-    ([[0.2, 0.5], [0.9]], None, "Rewards are 0.2 to 0.9, in one task at most 0.3 apart, and min_gap is not set."),
-    ([[0.25, 0.5]], 0.3, "Rewards are 0.25 to 0.5, in one task at most 0.25 apart, and min_gap is 0.3."),
-    ([[0.0, 0.0], [0.0]], None, "All rewards are 0: read some of the dialogues, and the grader's word on them."),
-    ([[None], []], 0.3, "No dialogue has a reward."),
-])  # fmt: skip
-def test_a_user_without_pairs_sees_the_rewards_and_min_gap(groups, min_gap, said):
-    assert rewards_here([[dialogue(0, reward) for reward in group] for group in groups], min_gap) == said
 
 
 @pytest.mark.parametrize("rows, expected", [

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
-from sweet_rl.method.critics import CheckedCritic
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic, CriticFlags
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.method.sweet_critic import LogRatioCritic, load_scorer, token_texts
 from sweet_rl.method.turn_credit import TurnScorer, score_turns_file, taken_turns

@@ -21,7 +21,6 @@ from sweet_rl.models.weights import (
     load_weights,
     parameter_count,
     save_weights,
-    visible_groups,
 )
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import save_tiny_chat_model
@@ -115,22 +114,12 @@ def test_weights_take_as_few_gpus_as_hold_them(weights, memory, expected):
 def gpus(monkeypatch):
     """Sets the number of visible GPUs and their memory: this machine has none."""
 
-    def see(count: int, memory: float = 80 * GIB, names: str | None = None) -> None:
+    def see(count: int, memory: float = 80 * GIB) -> None:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
         monkeypatch.setattr(weights, "gpu_memory", lambda free=False: [memory] * count)
         monkeypatch.setattr(vllm_local, "gpu_memory", weights.gpu_memory)
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        if names is not None:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", names)
 
     return see
-
-
-def test_each_process_sees_gpus_of_its_own_among_the_visible_ones(gpus):
-    gpus(5)
-    assert [group["CUDA_VISIBLE_DEVICES"] for group in visible_groups(2)] == ["0,1", "2,3"]
-    gpus(3, names="7,4,1")
-    assert [group["CUDA_VISIBLE_DEVICES"] for group in visible_groups(1)] == ["7", "4", "1"]
 
 
 def test_vllm_gets_as_many_engines_as_the_gpus_hold(gpus, tiny_chat_model):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.method.candidate_parts import prompt_parts
+from sweet_rl.method.candidate_texts import prompt_parts
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError

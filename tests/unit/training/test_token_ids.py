@@ -109,6 +109,6 @@ def test_a_prompt_that_cannot_be_sampled_is_named_with_file_and_line(chat, tmp_p
     row = {"task": {"problem_description": "a", "ground_truth": "b"}, "dialogue_history": history, "answer": None}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row | {"reward": 1.0}) + "\n")
     model = SimpleNamespace(chat=chat)
-    (turn,) = turns_of(read_records(tmp_path / "rows.jsonl", Trajectory)[0], model)
+    (turn,) = turns_of(read_records(tmp_path / "rows.jsonl", Trajectory)[0], chat)
     with pytest.raises(UserError, match="rows.jsonl, line 1, turn .*surrogate"):
         asyncio.run(sample_candidates(turn, model, Sampling()))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sweet_rl.evaluation.statistics import bootstrap_interval
-from sweet_rl.method.critic_types import ChosenCritic, CriticFlags
+from sweet_rl.method.critics import ChosenCritic, CriticFlags
 from sweet_rl.method.ranking import ranked
 from sweet_rl.method.turn_pairs import turn_pairs
 from sweet_rl.models.texts.chat import ChatFormat

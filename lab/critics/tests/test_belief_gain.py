@@ -1,14 +1,15 @@
 """Belief gain of the turns of a dialogue, against one plain forward pass per text."""
 
 import asyncio
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from lab.critics.belief_gain import BeliefGainCritic
 from sweet_rl.dialogues import ANSWER_MARKER
-from sweet_rl.method.belief_gain import BeliefGainCritic
-from sweet_rl.method.critic_types import ChosenCritic
+from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.turn_credit import TurnScorer, taken_turns
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen, model_path
@@ -17,6 +18,7 @@ from sweet_rl.runs.records import TurnCandidates
 from tests.support.dialogues import graded
 
 MINI = model_path("mini")
+BELIEF_GAIN = str(Path(__file__).parents[1] / "belief_gain.py")
 CHAT = ChatFormat.from_pretrained(MINI)
 
 
@@ -37,7 +39,7 @@ def test_a_question_hears_its_reply_and_an_answer_has_its_pmi():
     model, dialogue = load_frozen(MINI, torch.float32), graded()[0]
     settings = {"model_id": MINI, "normalize": "none", "bf16": False}
     (gains,), (informations,) = (
-        asyncio.run(TurnScorer(ChosenCritic(kind, settings)).credit([dialogue])) for kind in ("belief_gain", "pmi")
+        asyncio.run(TurnScorer(ChosenCritic(kind, settings)).credit([dialogue])) for kind in (BELIEF_GAIN, "pmi")
     )
     history, solution = dialogue.dialogue_history, dialogue.task.ground_truth
     places = [place for place, message in enumerate(history) if message["role"] == "assistant"]
@@ -56,7 +58,7 @@ def test_a_turn_that_got_no_reply_and_a_candidate_hear_an_empty_one():
     first, *_, last = taken_turns(dialogue, CHAT)
     assert last.extra == {"additional_replies": [""]}
     unanswered = TurnCandidates(first.input, "", ["Why?", "Why?"], task=first.task, dialogue=first.dialogue)
-    critic = ChosenCritic("belief_gain", {"model_id": MINI, "bf16": False, "normalize": "none"}).load()
+    critic = ChosenCritic(BELIEF_GAIN, {"model_id": MINI, "bf16": False, "normalize": "none"}).load()
     known = TurnCandidates(**vars(unanswered) | {"extra": {"additional_replies": ["", "It is 7 for each."]}})
     (alone,), (heard,) = (asyncio.run(critic.scores([record])) for record in (unanswered, known))
     assert alone[0] == alone[1] == pytest.approx(heard[0], abs=1e-6) and heard[1] != pytest.approx(heard[0], abs=1e-3)
@@ -78,6 +80,6 @@ def test_replies_stay_with_their_candidates_if_an_empty_one_is_left_out_and_are_
 
 def test_a_record_without_its_messages_is_named():
     record = TurnCandidates("prompt", "", ["Why?"], id="row-7", task=graded()[0].task)
-    critic = ChosenCritic("belief_gain", {"model_id": MINI, "bf16": False}).load()
+    critic = ChosenCritic(BELIEF_GAIN, {"model_id": MINI, "bf16": False}).load()
     with pytest.raises(UserError, match="'row-7': no 'dialogue'"):
         asyncio.run(critic.scores([record]))
