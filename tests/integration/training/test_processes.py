@@ -14,8 +14,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.models.weights import load_config
-from sweet_rl.training.memory import ModelShape, TrainingSetup, checkpoint_bytes
 from tests.integration.training.test_train_dpo import (
     KILLED_BEFORE_A_STEP,
     SCRIPT,
@@ -115,10 +113,6 @@ def test_zero_3_on_two_nodes_killed_and_continued_by_two_processes_or_one_trains
     flags = words("three", "--zero_stage", 3, "--save_steps", 2)
     kill(place / "with_deepspeed.py", place, flags, processes=2)
     assert (place / "three" / "checkpoints" / "checkpoint-4").is_dir()
-    parts = list((place / "three" / "checkpoints").rglob("*optim_states.pt"))
-    shape = ModelShape.of(load_config(tiny_chat_model))
-    calculated = checkpoint_bytes(shape, TrainingSetup(bf16=False, zero_stage=3))
-    assert sum(path.stat().st_size for path in parts) == pytest.approx(calculated, rel=0.1)
     (place / "three" / "checkpoints" / "checkpoint-7").mkdir()  # torn
     shutil.copytree(place / "three", place / "alone")
 
