@@ -1,7 +1,7 @@
 """The table of several agents and several draws of tasks, with intervals over both.
 
-python -m lab.outcomes collect --study agents --runs runs/agents   # into results/outcomes.json
-python -m lab.agents.crossed                                       # results/table.md of that file
+python -m lab.outcomes collect --study agents --runs runs/agents   # into lab/agents/results/outcomes.json
+python -m lab.agents.crossed --study agents                        # table.md of that file
 """
 
 from __future__ import annotations
@@ -16,13 +16,6 @@ from lab.outcomes import LAB, committed, policies, shown
 from lab.overview.overview import summary
 from sweet_rl.runs.cli import run
 
-COMPARED = (  # better as declared, worse
-    ("sweet", "dpo"),
-    ("sweet", "rft"),
-    ("sweet", "untrained"),
-    ("dpo-1.test", "sweet"),
-    ("sweet", "seed"),
-)
 Cells = Mapping[tuple[int, int], float]  # by agent and draw
 
 
@@ -53,19 +46,20 @@ def crossed(cells: Cells) -> dict[str, float]:
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
-def found() -> dict[str, dict[tuple[int, int], float]]:
+def found(study: str) -> dict[str, dict[tuple[int, int], float]]:
     """Success in % by policy, agent and draw."""
     by_policy: dict[str, dict[tuple[int, int], float]] = {}
-    for cell, own in committed("agents").items():
+    for cell, own in committed(study).items():
         agent, draw = map(int, re.findall(r"\d+", cell))
         for policy, seeds in own.items():
             by_policy.setdefault(policy, {})[agent, draw] = seeds[0]
     return by_policy
 
 
-def markdown() -> str:
+def markdown(study: str) -> str:
     """Success of each method by agent and over all cells, and the declared differences."""
-    success, names = found(), policies("agents")["names"]
+    success, known = found(study), policies(study)
+    names = known["names"]
     agents, draws = (sorted({key[at] for cells in success.values() for key in cells}) for at in (0, 1))
     lines = ["| success % | " + " | ".join(f"agent {agent}" for agent in agents) + " | all | lowest, highest cell |"]
     lines.append("| --- |" + " ---: |" * (len(agents) + 2))
@@ -76,7 +70,7 @@ def markdown() -> str:
         row.append(f"{min(cells.values()):.1f}, {max(cells.values()):.1f}")
         lines.append(f"| {names[policy]} | " + " | ".join(row) + " |")
     lines += ["", "| difference | points | cells above 0 |", "| --- | ---: | ---: |"]
-    for better, worse in COMPARED:
+    for better, worse in known["compared"]:
         one, other = success.get(better, {}), success.get(worse, {})
         gaps = {cell: one[cell] - other[cell] for cell in sorted(one.keys() & other.keys())}
         if gaps:
@@ -85,10 +79,14 @@ def markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Write results/table.md."""
-    (LAB / "agents/results/table.md").write_text(markdown())
-    print(markdown())
+def main(study: str) -> None:
+    """Write the table.
+
+    Args:
+        study: Name of the study, whose `policies.json` has the declared differences (better, worse).
+    """
+    (LAB / study / "results/table.md").write_text(markdown(study))
+    print(markdown(study))
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@
 #   NUM_TRAIN=8 NUM_TEST=4 bash lab/costs/run.sh     every step on a handful of tasks
 #
 # Policies: zero_shot, rft and dpo (200 dialogues), pmi-gap and sweet-gap (their candidates too), rft_more and dpo_more (1,600
-# dialogues), own-EPOCHS and again-EPOCHS (rejection fine-tuning of pmi-gap and of rft on 200 dialogues of their own), and after
-# pmi-gap and sweet-gap pmi-halves and sweet-halves (pairs of the same ranking, one of the better half over one of the worse) and
-# then-EPOCHS, as own-EPOCHS but of pmi-halves.
+# dialogues), pmi-halves and sweet-halves (pairs of one of the better half over one of the worse), own-EPOCHS and again-EPOCHS
+# (rejection fine-tuning of pmi-gap and of rft on 200 dialogues of their own), and then-EPOCHS, as own-EPOCHS but of pmi-halves.
+# Other settings of a training stand behind its name: rft+max_steps=16, pmi-halves+beta=0.3+nll_loss_coef=0.01.
 set -euo pipefail
 
 MAKER="${MAKER:-0}" DRAW="${DRAW:-201}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST="${NUM_TEST:-400}" PART="${PART:-test}" SEED=0
 POLICIES="${POLICIES:-zero_shot rft dpo pmi-gap sweet-gap rft_more dpo_more own-16}"
 ROOT="$(realpath -m "${OUT:-runs/costs}")"
-OUT="$ROOT/agent$MAKER-draw$DRAW" AGENT=mini_hard CONFIGS=configs/mini_hard
+OUT="$ROOT/agent$MAKER-draw$DRAW/seed$SEED" AGENT=mini_hard CONFIGS=configs/mini_hard
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
@@ -54,31 +54,37 @@ prefer() { # prefer NAME PAIRS CONFIG FLAGS: DPO
     python scripts/train_dpo.py --config $CONFIGS/"$3".yaml --pretrain "$AGENT" --dataset "$OUT/$2.jsonl" \
         --save_path "$OUT/$1" --seed $SEED "${@:4}"
 }
-by_gap() { # by_gap NAME FLAGS: steps 4 to 7, pairs by a gap
+ranked() { # ranked NAME FLAGS: steps 4 and 5
     python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed $SEED \
         --input_path "$OUT/few.rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
     python scripts/rank_best_of_n.py "${@:2}" --input_path "$OUT/candidates.jsonl" --output_path "$OUT/$1.ranked.jsonl"
-    paired "$1" "$1" gap
 }
-paired() { # paired NAME RANKED RULE: steps 6 and 7
-    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --rule "$3" --seed $SEED \
-        --input_path "$OUT/$2.ranked.jsonl" --output_path "$OUT/$1.turn_pairs.jsonl"
-    prefer "$1" "$1.turn_pairs" actor
+paired() { # paired NAME RANKED-RULE FLAGS: steps 6 and 7
+    python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --rule "${2#*-}" --seed $SEED \
+        --input_path "$OUT/${2%-*}.ranked.jsonl" --output_path "$OUT/$2.turn_pairs.jsonl"
+    prefer "$1" "$2.turn_pairs" actor "${@:3}"
 }
 play few 4 "$AGENT"
 for policy in $POLICIES; do
-    began=$SECONDS model="$OUT/$policy"
-    case "$policy" in
+    began=$SECONDS model="$OUT/$policy" name="${policy%%+*}"
+    flags="${policy#"$name"}" && flags="${flags//+/ --}" && read -ra flags <<<"${flags//=/ }"
+    case "$name" in
         zero_shot) model="$AGENT" ;;
-        rft) imitate rft few "$AGENT" ;;
-        dpo) prefer dpo few.pairs multi_turn_dpo ;;
-        pmi-gap) by_gap pmi-gap --critic_type pmi --critic_settings '{"normalize": "none"}' --model_id "$AGENT" ;;
-        sweet-gap)
-            prefer critic few.pairs_with_c critic
-            by_gap sweet-gap --config $CONFIGS/ranking.yaml --model_id "$OUT/critic"
+        rft) imitate "$policy" few "$AGENT" "${flags[@]}" ;;
+        dpo) prefer "$policy" few.pairs multi_turn_dpo "${flags[@]}" ;;
+        pmi-*)
+            ranked pmi --critic_type pmi --critic_settings '{"normalize": "none"}' --model_id "$AGENT"
+            paired "$policy" "$name" "${flags[@]}"
             ;;
-        pmi-halves | sweet-halves) paired "$policy" "${policy%-halves}-gap" halves ;;
-        rft_more) play many 32 "$AGENT" && imitate rft_more many "$AGENT" --max_steps none --max_epochs 8 ;;
+        sweet-*)
+            prefer critic few.pairs_with_c critic
+            ranked sweet --config $CONFIGS/ranking.yaml --model_id "$OUT/critic"
+            paired "$policy" "$name" "${flags[@]}"
+            ;;
+        rft_more)
+            [ "${#flags[@]}" -gt 0 ] || flags=(--max_steps none --max_epochs 8)
+            play many 32 "$AGENT" && imitate "$policy" many "$AGENT" "${flags[@]}"
+            ;;
         dpo_more) play many 32 "$AGENT" && prefer dpo_more many.pairs multi_turn_dpo --max_steps none --max_epochs 2 --max_pairs_per_prompt 32 ;;
         own-*) imitate_own pmi-gap ;;
         then-*) imitate_own pmi-halves ;;

@@ -80,10 +80,10 @@ def collect(runs: str) -> None:
     def count(text: str) -> int:
         return len(encode(text, add_special_tokens=False))
 
-    for folder in sorted(Path(runs).glob("agent*-draw*")):
+    for folder in sorted(Path(runs).glob("agent*-draw*/seed0")):
         files = {name: folder / f"{name}.jsonl" for name in ("few", "many", "candidates", "own", "then", "again")}
         sampled = {name: tokens_of(file, count) for name, file in files.items() if file.exists()}
-        own = found.setdefault(folder.name, {})
+        own = found.setdefault(folder.parent.name, {})
         for policy in NAMES:
             for graded in folder.glob(f"{policy}*.test.graded.jsonl"):
                 if re.fullmatch(rf"{policy}(-\d+)?\.test\.graded\.jsonl", graded.name) is None:

@@ -216,8 +216,6 @@ class TrainingSettings(AttentionSettings):
                 f"--max_epochs {self.max_epochs} and --max_steps {self.max_steps} both end the training. Give one; "
                 'the other may be "none", if a config has it.'
             )
-        if not self.max_epochs and not self.max_steps:
-            object.__setattr__(self, "max_epochs", 1)
         regular = self.save_steps in (None, -1) or self.save_steps >= 1
         check_setting("save_steps", self.save_steps, regular, "be at least 1, or none")
         if self.save_steps == -1:

@@ -42,4 +42,4 @@ def test_one_agent_has_the_t_interval_of_its_draws():
 
 
 def test_the_table_has_the_committed_outcomes():
-    assert (LAB / "agents/results/table.md").read_text() == crossed.markdown()
+    assert (LAB / "agents/results/table.md").read_text() == crossed.markdown("agents")

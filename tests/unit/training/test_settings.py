@@ -100,6 +100,7 @@ def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
     ({"adam_offload": True, "sharding": "fsdp2"}, "--adam_offload is done by DeepSpeed ZeRO"),
     ({"adam_offload": True}, "--adam_offload is done by DeepSpeed ZeRO"),
     ({"adam_offload": True, "zero_stage": 0}, "--adam_offload is done by DeepSpeed ZeRO"),
+    ({"max_epochs": 4, "max_steps": 8}, "--max_epochs 4 and --max_steps 8 both end the training"),
 ])  # fmt: skip
 def test_what_cannot_be_divided_or_not_in_two_ways_is_refused(settings, named):
     TrainingSettings(lora_rank=4, load_in_4bit=True)
@@ -141,7 +142,7 @@ def test_the_defaults_are_those_that_are_documented():
     }  # fmt: skip
     assert asdict(TrainingSettings()) == {
         "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
-        "max_epochs": 1, "max_steps": None, "train_batch_size": 8, "micro_train_batch_size": None,
+        "max_epochs": None, "max_steps": None, "train_batch_size": 8, "micro_train_batch_size": None,
         "max_pairs_per_prompt": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
         "bf16": False, "gradient_checkpointing": False, "sharding": "none", "zero_stage": None, "adam_offload": False,
         "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
