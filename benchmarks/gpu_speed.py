@@ -6,7 +6,6 @@ import importlib.util
 import math
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.weights import freeze
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
-from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.examples import Examples
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train
 from sweet_rl.training.lora import with_adapter
@@ -47,12 +46,12 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
     settings = TrainingSettings(
         learning_rate=1e-6, train_batch_size=4 * scale.turns, max_pairs_per_prompt=4, logging_steps=1,
         bf16=not too_large, gradient_checkpointing=True, lora_rank=LORA_RANK if lora else None, lr_scheduler="constant",
-        warmup_ratio=0.0, save_epochs=False, save_minutes=None,  # a checkpoint has up to 16 bytes per parameter
+        warmup_ratio=0.0, save_minutes=None,  # a checkpoint has up to 16 bytes per parameter
     )  # fmt: skip
     if not too_large and not lora:
         model = model.float()
     pairs = np.arange(len(texts)).reshape(-1, 2)
-    examples = PreferenceExamples(texts, pairs, [None] * len(pairs), Counter())
+    examples = Examples(texts, pairs, [None] * len(pairs))
     share = share_prompts(model)
     with torch.autocast(scale.device, torch.bfloat16, enabled=settings.bf16):
         reference = score_texts(model.eval(), texts, 16384, share)
