@@ -76,8 +76,9 @@ def with_adapter(
             f"--target_modules {names}: the embedding shares its weights with the vocabulary projection, and an "
             "adapter on one of the two cannot be merged into a whole model. Leave it out."
         )
-    for layer in adapted.modules():
-        if isinstance(layer, BaseTunerLayer):
+    for module in adapted.modules():
+        if isinstance(module, BaseTunerLayer):
+            layer: Any = module
             layer.cast_input_dtype_enabled = not autocast
     return adapted
 

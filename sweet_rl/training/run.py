@@ -113,7 +113,7 @@ class Training:
         if not how.lora_rank:
             return model
         lora = how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout
-        adapted = with_adapter(model, *lora, autocast=how.autocast)
+        adapted: Any = with_adapter(model, *lora, autocast=how.autocast)
         if self.is_first:
             adapted.print_trainable_parameters()
         return adapted
