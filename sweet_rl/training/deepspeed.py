@@ -83,7 +83,9 @@ class Zero(Engine):
         self.model.save_checkpoint(str(folder), exclude_frozen_parameters=bool(self.settings.lora_rank))
 
     def load(self, folder: Path) -> None:
-        self.model.load_checkpoint(str(folder), load_module_strict=not self.settings.lora_rank)
+        path, _ = self.model.load_checkpoint(str(folder), load_module_strict=not self.settings.lora_rank)
+        if path is None:
+            raise FileNotFoundError(f"{folder}: DeepSpeed finds no checkpoint in it")
 
     def whole_state(self) -> dict[str, Tensor] | None:
         return self.accelerator.get_state_dict(self.model)
