@@ -91,9 +91,6 @@ MODES = {
 }
 DIVIDED_MODES = {
     "not divided": {},
-    "FSDP2": {"sharding": "fsdp2"},
-    "FSDP2, bf16, gradient checkpointing": {"sharding": "fsdp2", "bf16": True, "gradient_checkpointing": True},
-    "FSDP2, bf16, LoRA": {"sharding": "fsdp2", "bf16": True, "lora_rank": LORA_RANK},
     "ZeRO-2, bf16": {"zero_stage": 2, "bf16": True},
     "ZeRO-3, bf16, gradient checkpointing": {"zero_stage": 3, "bf16": True, "gradient_checkpointing": True},
     "ZeRO-3, bf16, LoRA": {"zero_stage": 3, "bf16": True, "lora_rank": LORA_RANK},
@@ -132,7 +129,7 @@ def first_loss(scale: Scale) -> list[Line]:
 
 
 def parallel(scale: Scale) -> list[Line]:
-    """The first loss by torchrun, one process per GPU: not divided, and divided by FSDP2 and DeepSpeed."""
+    """The first loss by torchrun, one process per GPU: not divided, and divided by DeepSpeed."""
     deepspeed = importlib.util.find_spec("deepspeed") is not None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

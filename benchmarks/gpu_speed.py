@@ -6,9 +6,7 @@ import importlib.util
 import math
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,62 +17,41 @@ from random_model import config_of, save_random_model
 from ranking import one_by_one
 from timing import in_turns, ratios, spread
 
-from sweet_rl.models.log_probs.logps import ROW_TOKENS, score_texts
-from sweet_rl.models.log_probs.rows import EncodedText, lay_out
+from sweet_rl.models.log_probs.logps import score_texts
+from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.weights import freeze
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
-from sweet_rl.training.engine import Engine
-from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.examples import Examples
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train
 from sweet_rl.training.lora import with_adapter
-from sweet_rl.training.memory import ModelShape, TrainingSetup, training_memory
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import PreferenceSettings, TrainingSettings
 
-
-def count_bytes(engine: Engine) -> dict[str, int]:
-    """A dictionary that gets the bytes of weights, gradients and optimiser states in each step of the engine."""
-    found: dict[str, int] = {}
-    step = engine.step
-
-    def counted(rate: float) -> torch.Tensor:
-        weights = list(engine.model.parameters())
-        found["weights"] = _bytes(weights)
-        found["gradients"] = _bytes(weight.grad for weight in weights if weight.grad is not None)
-        norm = step(rate)
-        states = [value for one in engine.optimizer.state.values() for value in one.values()]
-        found["optimizer"] = _bytes(value for value in states if torch.is_tensor(value) and value.dim())
-        return norm
-
-    engine.step = counted
-    return found
+BYTES = 20  # of memory per weight that is trained: itself, its gradient, AdamW, activations
 
 
 def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
-    """Training steps of one shape in bfloat16: speed, memory, and both against the calculation."""
+    """Training steps of one shape in bfloat16: speed and memory."""
     config = config_of(shape)
     texts = random_turns(scale, scale.turns * (scale.steps + 1), config.vocab_size)
-    tokens = int((lay_out(texts[: 8 * scale.turns], True, ROW_TOKENS)["blocks"] >= 0).sum())
-    setup = TrainingSetup(tokens, lora_rank=LORA_RANK if lora else None)
-    wanted = training_memory(ModelShape.of(config), setup)
     name = f"{shape}, {'LoRA' if lora else 'all weights'}"
     capacity = torch.cuda.get_device_properties(0).total_memory if scale.device == "cuda" else math.inf
-    too_large = not lora and wanted.total > capacity
+    model = random_llama(shape, torch.bfloat16, scale.device)
+    too_large = not lora and BYTES * model.num_parameters() > capacity
     if too_large:  # for its speed: weights and optimiser in bfloat16, half as much
-        parameters = ModelShape.of(config).parameters
-        name += f" in bfloat16 ({wanted.total / 1e9:.0f} GB calculated with float32)"
-        wanted = replace(wanted, weights=2 * parameters, gradients=2 * parameters, optimizer=4 * parameters)
+        name += " in bfloat16"
     settings = TrainingSettings(
         learning_rate=1e-6, train_batch_size=4 * scale.turns, max_pairs_per_prompt=4, logging_steps=1,
-        bf16=not too_large, gradient_checkpointing=True, lora_rank=setup.lora_rank, lr_scheduler="constant",
-        warmup_ratio=0.0, save_epochs=False, save_minutes=None,  # a checkpoint has up to 16 bytes per parameter
+        bf16=not too_large, gradient_checkpointing=True, lora_rank=LORA_RANK if lora else None, lr_scheduler="constant",
+        warmup_ratio=0.0, save_minutes=None,  # a checkpoint has up to 16 bytes per parameter
     )  # fmt: skip
-    model = random_llama(shape, torch.bfloat16 if too_large or lora else torch.float32, scale.device)
+    if not too_large and not lora:
+        model = model.float()
     pairs = np.arange(len(texts)).reshape(-1, 2)
-    examples = PreferenceExamples(texts, pairs, [None] * len(pairs), Counter())
+    examples = Examples(texts, pairs, [None] * len(pairs))
     share = share_prompts(model)
     with torch.autocast(scale.device, torch.bfloat16, enabled=settings.bf16):
         reference = score_texts(model.eval(), texts, 16384, share)
@@ -82,31 +59,17 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
     model = with_adapter(model, LORA_RANK, autocast=settings.autocast) if lora else model
     lines: list[Line] = []
     engine = make_engine(settings)
-    counted = count_bytes(engine)
     log = Log(engine.accelerator, [], "")
     objective = preference_objective(examples, reference, PreferenceSettings(), share)
     split = np.arange(len(pairs)), pairs[:0, 0]
     train(model, objective, examples, split, engine, log, Checkpoints(Path(), settings, engine), together=4)
-    copies = 0 if lora or too_large else 2 * ModelShape.of(config).parameters  # made while the model runs
-    for part, calculated in (
-        ("weights", wanted.weights - copies), ("gradients", wanted.gradients), ("optimizer", wanted.optimizer)
-    ):  # fmt: skip
-        lines.append(_against(f"{name}: {part}", counted[part], calculated))
     lines.append(first_loss_line(scale, f"{name}: first loss", log.history[0]["loss"], bf16=True))
     speeds = [row["tokens_per_second"] for row in log.history[1:]]
     lines.append(Line(f"{name}: tokens per second", spread(speeds, 0)))
     if scale.device == "cuda":
         peak = torch.cuda.max_memory_allocated() / 1e9
-        lines.append(Line(f"{name}: peak memory", f"{peak:.1f} GB", f"{wanted.total / 1e9:.1f} GB calculated"))
+        lines.append(Line(f"{name}: peak memory", f"{peak:.1f} GB"))
     return lines
-
-
-def _against(name: str, measured: float, calculated: float) -> Line:
-    return Line(name, f"{measured / 1e6:.3f} MB", f"{calculated / 1e6:.3f} MB calculated", measured == calculated)
-
-
-def _bytes(tensors: Iterable[torch.Tensor]) -> int:
-    return sum(x.numel() * x.element_size() for x in tensors)
 
 
 def ranking(scale: Scale) -> list[Line]:

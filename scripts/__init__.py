@@ -15,7 +15,6 @@ import sweet_rl
 COMMANDS = {
     "colbench": "colbench",
     "chat": "chat",
-    "preflight": "preflight",
     "simulate": "simulate_interactions",
     "play-best": "play_best_of_n",
     "evaluate": "evaluate_code",

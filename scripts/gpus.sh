@@ -6,7 +6,6 @@
 #   HUMAN_SHARE=0.5           the agent plays on the same GPUs; the server takes this share of their memory
 #   HUMAN_FLAGS=...           more flags of `vllm serve`
 #   LAUNCH=...                launcher of the trainings, which then run one after the other
-#   PREFLIGHT=no              starts without preflight.py; only: ends after it; packages: checks nothing but packages
 #   RECIPE=run_backend.sh     the recipe's name in messages, set by the recipe
 #
 # It sets BESIDE_HUMAN, the words before a command that runs while the human's server does, and the launchers of the
@@ -16,6 +15,8 @@ refuse() {
     echo "$RECIPE: $*" >&2
     exit 2
 }
+[ "${PREFLIGHT:-}" != only ] || refuse "PREFLIGHT=only is gone, and this command would start the whole run." \
+    "NUM_TASKS=4 OUT=runs/trial takes every step on four tasks."
 # The GPUs of this machine, one per line; none if they are not known.
 if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
     gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep . || true)
@@ -99,21 +100,12 @@ if [ -z "${LAUNCH:-}" ]; then
         SECOND="env CUDA_VISIBLE_DEVICES=$(sed -n 5,8p <<<"$gpus" | paste -sd, -) $four"
     fi
 fi
-preflight() { # preflight TRAININGS FLAGS...: what the run needs is there, or the recipe ends; PREFLIGHT=no leaves it out
-    local trainings="" training human="--hostname $HUMAN_SERVER" packages=""
-    [ "${PREFLIGHT:-}" != no ] || return 0
-    if [ "${PREFLIGHT:-}" = packages ]; then
-        packages=--packages_only
-    elif [ -n "$HUMAN_COMMAND" ]; then
-        human="" # this machine has its weights and starts its server
-    fi
-    for training in $1; do trainings+="${trainings:+,}$CONFIGS/$training.yaml"; done
-    # shellcheck disable=SC2086 # several words
-    python scripts/preflight.py --agent_model "$AGENT" --env_model "$HUMAN" $human --output_dir "$OUT" \
-        --tasks "${DIALOGUES:-$TRAIN_TASKS},$TEST_TASKS" --trainings "$trainings" --train_flags="$TRAIN" --launch "$FIRST" --at_once "$([ -n "$IN_TURN" ] && echo 1 || echo 2)" \
-        --recipe "bash scripts/$RECIPE${SMOKE:+ --smoke}" $packages \
-        ${HUMAN_KEY:+--api_key_variable $HUMAN_KEY} $PROTOCOL_FLAGS "${@:2}"
-    [ "${PREFLIGHT:-}" != only ] || exit 0
+ready() { # ready MODEL...: says which packages do not fit each other; downloads the models that are no folders here
+    local model
+    python -m pip check || true # only a warning: a package that no step uses may be among them
+    for model in "$@" ${HUMAN_GPUS:+"$HUMAN"}; do
+        [ -d "$model" ] || hf download "$model" --exclude "original/*"
+    done
 }
 in_turn() { # in_turn LANE: waits for it, unless the trainings of the next lane have GPUs of their own
     [ -z "$IN_TURN" ] || wait "$1"

@@ -1,7 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # Sourced by a recipe: the protocol of its dialogues, from PROTOCOL (released or sweet_rl) and PROTOCOL_FILES. It sets
-# PLAY and GRADE, the flags of every dialogue step and grading, and PROTOCOL_FLAGS, those of preflight.py.
+# PLAY and GRADE, the flags of every dialogue step and grading.
 
-PROTOCOL_FLAGS="--protocol ${PROTOCOL:=released} ${PROTOCOL_FILES:+--protocol_files $PROTOCOL_FILES}"
-PLAY="$PROTOCOL_FLAGS ${PLAY_FLAGS:-}" GRADE=""
+PLAY="--protocol ${PROTOCOL:=released} ${PROTOCOL_FILES:+--protocol_files $PROTOCOL_FILES} ${PLAY_FLAGS:-}" GRADE=""
 if [ "$PROTOCOL" = released ]; then GRADE="--paper_grader"; fi

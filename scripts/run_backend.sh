@@ -47,8 +47,7 @@ source scripts/protocol.sh
 source scripts/gpus.sh
 RANK="--reference $REFERENCE $RANK"
 [ "$REFERENCE" = sampled ] || RANK+=" --reference_model_id $AGENT"
-preflight "critic rejection_fine_tuning multi_turn_dpo actor"
-[ -z "$SMOKE" ] || smoke_tasks
+if [ -n "$SMOKE" ]; then smoke_tasks; else ready "$AGENT"; fi
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.

@@ -41,10 +41,11 @@ fi
 source scripts/protocol.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
-preflight "value_critic rejection_fine_tuning multi_turn_dpo actor" --critic_model "$CRITIC" --task_type "$TASK_TYPE"
 if [ -n "$SMOKE" ]; then
     smoke_tasks
     GRADE+="$SMOKE_GRADE"
+else
+    ready "$AGENT" "$CRITIC"
 fi
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # Sourced by a recipe for GPUs after --smoke: tiny models and a scripted human on a handful of tasks, on the CPU. All
-# commands and files of settings stay; two trainings run at the same time. First the packages are checked.
+# commands and files of settings stay; two trainings run at the same time.
 #
 # Backend: the packaged agent and its human, behind the OpenAI API. The prompts are those of the agent: the human does not
 # know the published ones, which a network brings. Frontend: agent and designer of lab/pages, and a critic that sees.
@@ -9,7 +9,7 @@
 
 unset HUMAN_GPUS HUMAN_SERVER DIALOGUES NUM_TASKS
 export CUDA_VISIBLE_DEVICES="" TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
-PREFLIGHT=packages PROTOCOL=sweet_rl PROTOCOL_FILES="" DIALOGUES="" LIMIT=""
+PROTOCOL=sweet_rl PROTOCOL_FILES="" DIALOGUES="" LIMIT=""
 LAUNCH="${LAUNCH:-torchrun --standalone --nproc_per_node 2}" IN_TURN=""
 TRAIN+=" --max_epochs 1 --max_samples 8 --learning_rate 1e-3"
 TRAIN_TASKS="$OUT/tasks/train.jsonl" TEST_TASKS="$OUT/tasks/test.jsonl"

@@ -32,7 +32,7 @@ def main(job_path: str, result_path: str) -> None:
     settings = TrainingSettings(
         learning_rate=job["learning_rate"], train_batch_size=job["batch"], micro_train_batch_size=job["batch"],
         lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, max_pairs_per_prompt=job["batch"],
-        save_epochs=False, save_minutes=None,
+        save_minutes=None,
         gradient_checkpointing=job["gradient_checkpointing"], adam_betas=(0.9, 0.999),  # TRL's
     )  # fmt: skip
     engine = make_engine(settings)

@@ -20,12 +20,9 @@ def test_every_check_passes_with_tiny_shapes(gpu_check, tmp_path):
     gpu_check.main(cpu=True, output_dir=str(tmp_path))
     page = (tmp_path / "cpu.md").read_text()
     assert "FAILED" not in page and "WRONG" not in page
-    # 1. The first loss of six modes and of both timed trainings. 2. Attention in two precisions. 3. Counted bytes.
+    # 1. The first loss of six modes and of both timed trainings. 2. Attention in two precisions.
     assert page.count("| ln 2 = 0.693147 within 1e-04 | ok |") == 8
     assert page.count("largest relative difference") == 2
-    for part in ("weights", "gradients", "optimizer"):
-        assert page.count(f": {part} |") == 2
-    assert page.count("MB calculated | ok |") == 6
 
 
 def test_a_failed_check_is_on_the_page_and_the_others_go_on(gpu_check, tmp_path, monkeypatch):

@@ -18,19 +18,16 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import freeze
 from sweet_rl.runs.cli import run, to_settings
 from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import kl_penalty, preference_losses
 from sweet_rl.training.dpo import preference_objective
-from sweet_rl.training.encoded_once import encoded_once
 from sweet_rl.training.examples import encode_pairs
-from sweet_rl.training.objective import Objective
+from sweet_rl.training.loop import Objective
 from sweet_rl.training.reference import frozen_logps
 from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
@@ -87,21 +84,17 @@ def main(
         if not unfinished:
             return
         chat = ChatFormat.from_pretrained(run_of.weights)
-        examples = encoded_once(
-            lambda: encode_pairs(run_of.read(PreferencePair), chat, data, dataset), run_of.accelerator
-        )
-
-        def make() -> tuple[torch.nn.Module, Objective]:
-            reference = frozen_logps(examples.texts, run_of.weights, run_of)
-            frozen = freeze(run_of.load_weights(run_of.weights), run_of.accelerator.device)
-            model = run_of.trainable(run_of.load_weights(run_of.weights))
-            share = run_of.share_prompts(model) and run_of.share_prompts(frozen)
-            plain = preference_objective(examples, reference, preference, share)
-            losses = functools.partial(centred_losses, how=preference, centring=centring)
-            return model, Objective(plain.collate, losses, functools.partial(logps_and_kl, frozen))
-
+        examples = encode_pairs(run_of.read(PreferencePair), chat, data, dataset)
+        split = run_of.split(examples)
+        reference = frozen_logps(examples.texts, run_of.weights, run_of)
+        frozen = run_of.load_frozen(run_of.weights)
+        model = run_of.trainable(run_of.load_weights(run_of.weights))
+        share = run_of.share_prompts(model) and run_of.share_prompts(frozen)
+        plain = preference_objective(examples, reference, preference, share)
+        losses = functools.partial(centred_losses, how=preference, centring=centring)
+        objective = Objective(plain.collate, losses, functools.partial(logps_and_kl, frozen))
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
-        run_of.fit(examples, counts, chat, make)
+        run_of.fit(model, objective, examples, split, counts, chat)
 
 
 if __name__ == "__main__":

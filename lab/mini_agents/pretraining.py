@@ -25,7 +25,7 @@ from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.step import run_step
-from sweet_rl.training.finite import check_figures, check_weights
+from sweet_rl.training.loop import check_finite
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -267,8 +267,7 @@ def imitate(agent: TrainableAgent, lessons: Lessons, settings: ImitationSettings
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == num_steps:
             with torch.inference_mode():
                 held_out_loss = float(weighted_loss(model, *held_out))
-            check_figures(step + 1, {"held-out loss": held_out_loss})
-            check_weights(step + 1, model)
+            check_finite(step + 1, {"held-out loss": held_out_loss})
             summary = {"step": step + 1, "held_out_loss": held_out_loss}
             if counts_numbers:
                 summary["numbers_wrong"] = number_error(model, *held_out)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from lab.policy_gradients.group_advantages import group_advantages, turn_weights
 from lab.policy_gradients.settings import PolicyGradientSettings
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.log_probs.text_store import TextStore
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
-from sweet_rl.training.examples import DialogueExamples, Encoder
+from sweet_rl.training.examples import Encoder, Examples, Row
 from sweet_rl.training.settings import DataSettings
 
 NO_REWARD = "without a reward, left out"
@@ -26,7 +25,7 @@ RE_ENCODED = "without the sampled token ids, trained on the ids of their text"
 
 
 @dataclass
-class PolicyExamples(DialogueExamples):
+class PolicyExamples(Examples):
     """Dialogues that are better or worse than their siblings.
 
     Attributes:
@@ -34,8 +33,8 @@ class PolicyExamples(DialogueExamples):
         sampled: float32 [n_i] for each dialogue: the log-probs of sampling; None if they are to be recomputed.
     """
 
-    advantages: list[np.ndarray]
-    sampled: list[np.ndarray] | None
+    advantages: list[np.ndarray] = field(default_factory=list)
+    sampled: list[np.ndarray] | None = None
 
 
 def encode_policy_examples(
@@ -52,11 +51,6 @@ def encode_policy_examples(
     Raises:
         UserError: naming the dialogue whose log-probs or credit are missing; or nothing is left to train on.
     """
-    if data.too_long != "drop":
-        raise UserError(
-            f"--too_long is {data.too_long}: a policy gradient needs each token after the very text that it was "
-            "sampled after. Leave the flag out; dialogues longer than --max_len are then left out."
-        )
     counts: Counter = Counter()
     graded = _graded(trajectories, path, counts)
     tasks = [trajectory.task.id for trajectory in graded]
@@ -70,7 +64,8 @@ def encode_policy_examples(
     rewards: dict[str, set[float]] = {}
     for trajectory in graded:
         rewards.setdefault(trajectory.task.id, set()).add(trajectory.reward)
-    encoder, found = Encoder(chat, data), PolicyExamples([], [], [], counts, [], [])
+    encoder, found = Encoder(chat, data), PolicyExamples([], np.zeros((0, 1), dtype=np.int64), [], counts)
+    logps: list[np.ndarray] = []
     recompute = how.old_logprobs == "recomputed"
     credit, turns, outcomes = [], [], []
     for trajectory, advantage in zip(graded, advantages.tolist(), strict=True):
@@ -79,14 +74,14 @@ def encode_policy_examples(
             continue
         where = f"{path}, trajectory {trajectory.id!r}"
         parts = trajectory_parts(trajectory, TextMarkup(chat, data.response_template))
-        fitting = encoder.fitting([parts], trajectory.tokenizer, [where], counts)
+        fitting = encoder.fitting(Row([parts], [where], trajectory.tokenizer, trajectory.task.id), counts)
         if fitting is None:
             continue
         text = fitting[0]
         found.texts.append(text)
         found.labels.append(float(trajectory.reward == 1.0))
         found.tasks.append(trajectory.task.id)
-        found.sampled.append(_sampling_logps(trajectory, text, chat, recompute, where, counts))
+        logps.append(_sampling_logps(trajectory, text, chat, recompute, where, counts))
         outcomes.append(advantage)
         turns.append(np.bincount(text.turns))
         if how.turn_weight:
@@ -101,7 +96,7 @@ def encode_policy_examples(
     for i, (text, advantage) in enumerate(zip(found.texts, outcomes, strict=True)):
         by_turn = np.full(len(turns[i]), advantage) * (1.0 if weights is None else weights[i])
         found.advantages.append(by_turn[text.turns].astype(np.float32))
-    return replace(found, texts=TextStore.pack(found.texts), sampled=None if recompute else found.sampled)
+    return replace(found, rows=np.arange(len(found.texts))[:, None], sampled=None if recompute else logps)
 
 
 def _graded(trajectories: Sequence[Trajectory], path: str, counts: Counter) -> list[Trajectory]:

@@ -19,9 +19,7 @@ from sweet_rl.models.weights import check_loadable, model_input, model_path
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
-from sweet_rl.training.encoded_once import encoded_once
-from sweet_rl.training.first_loss import BF16_DISTANCE, TOLERANCE
-from sweet_rl.training.objective import Objective
+from sweet_rl.training.loop import BF16_DISTANCE, TOLERANCE, Objective
 from sweet_rl.training.reference import frozen_logps
 from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, TrainingSettings
@@ -113,24 +111,21 @@ def train_policy_gradient(
         chat = ChatFormat.from_pretrained(weights)
         if how.kl_coef and frozen != weights:
             check_vocabulary(chat, frozen, "--ref_pretrain")
-        examples = encoded_once(
-            lambda: encode_policy_examples(training.read(Trajectory), chat, data, how, dataset), training.accelerator
-        )
+        examples = encode_policy_examples(training.read(Trajectory), chat, data, how, dataset)
+        split = training.split(examples)
         for path in {weights, *([frozen] if how.kl_coef else [])}:
             check_loadable(path)
 
-        def make() -> tuple[torch.nn.Module, Objective]:
-            sampled = examples.sampled
-            if sampled is None:
-                sampled = frozen_logps(examples.texts, weights, training)
-            else:
-                own = frozen_logps(examples.texts[:CHECKED], weights, training)
-                check_sampler(own, sampled[:CHECKED], exact=not settings.bf16)
-            reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
-            model = training.trainable(training.load_weights(weights))
-            return model, policy_gradient_objective(examples, sampled, reference, how, training.share_prompts(model))
-
+        sampled = examples.sampled
+        if sampled is None:
+            sampled = frozen_logps(examples.texts, weights, training)
+        else:
+            own = frozen_logps(examples.texts[:CHECKED], weights, training)
+            check_sampler(own, sampled[:CHECKED], exact=not settings.bf16)
+        reference = frozen_logps(examples.texts, frozen, training) if how.kl_coef else None
+        model = training.trainable(training.load_weights(weights))
+        objective = policy_gradient_objective(examples, sampled, reference, how, training.share_prompts(model))
         # Siblings share a step, in which their advantages cancel: steps of similar lengths alone would hold only good
         # or only bad dialogues, because an agent that answers too early does so in a short one.
-        together = settings.train_batch_size
-        return training.fit(examples, {"trajectories": len(examples)}, chat, make, together)
+        together, counts = settings.train_batch_size, {"trajectories": len(examples)}
+        return training.fit(model, objective, examples, split, counts, chat, together)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from sweet_rl.training.settings import check_choice, check_setting
-
-AGGREGATIONS = ("dialogue", "token", "constant")
-OLD_LOGPROBS = ("sampled", "recomputed")
+from sweet_rl.training.settings import ABOVE_0, AT_LEAST_1, NOT_NEGATIVE, check_settings
 
 
 @dataclass(frozen=True)
@@ -33,17 +31,18 @@ class PolicyGradientSettings:
     clip_low: float = 0.2
     clip_high: float = 0.2
     divide_by_std: bool = True
-    aggregation: str = "dialogue"
+    aggregation: Literal["dialogue", "token", "constant"] = "dialogue"
     loss_tokens: int = 1024
     kl_coef: float = 0.0
     turn_weight: float = 0.0
-    old_logprobs: str = "sampled"
+    old_logprobs: Literal["sampled", "recomputed"] = "sampled"
 
     def __post_init__(self) -> None:
-        check_setting("clip_low", self.clip_low, 0 < self.clip_low < 1, "be above 0 and below 1")
-        check_setting("clip_high", self.clip_high, self.clip_high > 0, "be above 0")
-        check_choice("aggregation", self.aggregation, AGGREGATIONS)
-        check_setting("loss_tokens", self.loss_tokens, self.loss_tokens >= 1, "be at least 1")
-        check_setting("kl_coef", self.kl_coef, self.kl_coef >= 0, "not be negative")
-        check_setting("turn_weight", self.turn_weight, 0 <= self.turn_weight <= 0.5, "be at least 0 and at most 0.5")
-        check_choice("old_logprobs", self.old_logprobs, OLD_LOGPROBS)
+        bounds = {
+            "clip_low": (lambda value: 0 < value < 1, "be above 0 and below 1"),
+            "clip_high": ABOVE_0,
+            "loss_tokens": AT_LEAST_1,
+            "kl_coef": NOT_NEGATIVE,
+            "turn_weight": (lambda value: 0 <= value <= 0.5, "be at least 0 and at most 0.5"),
+        }
+        check_settings(self, bounds)

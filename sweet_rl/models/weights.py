@@ -143,13 +143,12 @@ def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Ten
 def first_not_finite(model: torch.nn.Module) -> str | None:
     """Return the name of the first weight with NaN or infinity in it, None if there is none.
 
-    Under ZeRO-3 and FSDP2 each process sees its own part of a weight. Weights in 8 bits or fewer are not looked at.
+    Under ZeRO-3 each process sees its own part of a weight. Weights in 8 bits or fewer are not looked at.
     """
     import torch
 
     for name, parameter in model.named_parameters():
         weight = getattr(parameter, "ds_tensor", parameter).detach()
-        weight = getattr(weight, "_local_tensor", weight)
         if not weight.is_floating_point() or weight.itemsize < 2 or weight.is_meta or not weight.numel():
             continue
         # Both are NaN if one number is. Without memory for a mask, and ten times as fast as torch.isfinite(weight).

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.objective import Objective
 from sweet_rl.training.settings import TrainingSettings
 
 FILLER = -1
@@ -52,10 +50,3 @@ def step_batches(
         own = np.array_split(step, processes)[process].tolist()
         largest_share = -(-len(step) // processes)
         yield [own[at : at + micro_size] or [FILLER, int(step[0])] for at in range(0, largest_share, micro_size)]
-
-
-def collated(objective: Objective, indices: list[int]) -> dict[str, Any]:
-    """The batch of a micro-batch. Its `counted` is 0 if it only fills up, else 1."""
-    if indices[0] == FILLER:
-        return objective.collate(indices[1:]) | {"items": 0, "counted": 0.0}
-    return objective.collate(indices) | {"counted": 1.0}

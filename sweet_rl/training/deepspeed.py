@@ -1,12 +1,12 @@
-"""DeepSpeed ZeRO: its configuration, its steps, and its checkpoints, which any number of processes can continue."""
+"""DeepSpeed ZeRO: the processes divide weights, gradients and optimiser among themselves."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import shutil
-from collections.abc import Callable, Iterator
+import os
+import socket
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,10 @@ from accelerate import Accelerator, PartialState
 from accelerate.utils import DeepSpeedPlugin, get_int_from_env
 from torch import Tensor
 
-from sweet_rl.models.weights import freeze
 from sweet_rl.runs.cli.configs import packaged_config
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import divided_batch
-from sweet_rl.training.engine import TIMEOUT, Engine, name_lone_process
-from sweet_rl.training.finite import check_figures
+from sweet_rl.training.engine import TIMEOUT, Engine
 from sweet_rl.training.optimizer import make_optimizer
 from sweet_rl.training.settings import TrainingSettings
 
@@ -33,7 +31,6 @@ class Zero(Engine):
 
     def __init__(self, settings: TrainingSettings):
         super().__init__(settings)
-        self.divided = settings.zero_stage == 3
         self.dtype = torch.bfloat16 if settings.bf16 else torch.float32
         self.plugin = self.accelerator.state.deepspeed_plugin
 
@@ -80,45 +77,18 @@ class Zero(Engine):
             group["lr"] = learning_rate
         self.model.step()
         norm = torch.as_tensor(self.model.get_global_grad_norm() or 0.0)
-        norm = torch.where(norm < 0, torch.nan, norm)  # DeepSpeed's word for NaN and infinity is -1
-        check_figures(self.model.global_steps, {"gradient norm": norm.item()})
-        return norm
+        return torch.where(norm < 0, torch.nan, norm)  # DeepSpeed's word for NaN and infinity is -1
 
     def save(self, folder: Path) -> None:
         self.model.save_checkpoint(str(folder), exclude_frozen_parameters=bool(self.settings.lora_rank))
 
     def load(self, folder: Path) -> None:
-        found, _ = self.model.load_checkpoint(str(folder), load_module_strict=not self.settings.lora_rank)
-        if found is None:
-            raise FileNotFoundError("DeepSpeed finds no checkpoint in it")
-        separate_steps(self.optimizer)
-
-    def fit_to_processes(self, checkpoint: Path) -> None:
-        """Have the checkpoint read in DeepSpeed's universal form, which the first process adds to it."""
-        if self.accelerator.is_main_process:
-            make_universal(checkpoint)
-        self.accelerator.wait_for_everyone()
-        self.plugin.deepspeed_config["checkpoint"] = {"load_universal": True}
+        path, _ = self.model.load_checkpoint(str(folder), load_module_strict=not self.settings.lora_rank)
+        if path is None:
+            raise FileNotFoundError(f"{folder}: DeepSpeed finds no checkpoint in it")
 
     def whole_state(self) -> dict[str, Tensor] | None:
         return self.accelerator.get_state_dict(self.model)
-
-    def load_frozen(self, load: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-        """Under ZeRO-3 an engine of its own: transformers divides the weights as it loads them."""
-        if not self.divided:
-            with self.whole_weights():
-                return super().load_frozen(load)
-        import deepspeed
-
-        config = {
-            "train_micro_batch_size_per_gpu": 1,  # required, and without effect on a forward pass
-            "zero_optimization": {"stage": 3},
-            "bf16": {"enabled": self.settings.bf16},
-            "steps_per_print": 10**9,
-        }
-        engine, *_ = deepspeed.initialize(model=freeze(load(), self.device), config=config)
-        engine.eval()
-        return engine
 
     @contextlib.contextmanager
     def whole_weights(self) -> Iterator[None]:
@@ -175,33 +145,11 @@ def fill_sizes(config: dict[str, Any], model: Any) -> None:
     chosen |= {name: size for name, size in sizes.items() if chosen.get(name) == "auto"}
 
 
-def make_universal(checkpoint: Path) -> None:
-    """Add DeepSpeed's universal form to a checkpoint: any number of processes can continue it. Takes as much room."""
-    from deepspeed.checkpoint.ds_to_universal import main as convert
-
-    tag = (checkpoint / "latest").read_text().strip()
-    source, target = checkpoint / tag, checkpoint / f"{tag}_universal"
-    shutil.rmtree(target, ignore_errors=True)
-    convert(
-        argparse.Namespace(
-            input_folder=str(source),
-            output_folder=str(target),
-            num_extract_workers=1,
-            num_merge_workers=1,
-            keep_temp_folder=False,
-            strict=True,
-            inject_missing_state=True,
-        )
-    )
-
-
-def separate_steps(optimizer: Any) -> None:
-    """Give each parameter group of AdamW its own count of steps.
-
-    DeepSpeed 0.19 reads a universal checkpoint of ZeRO-3 with one tensor for all groups, which each of them increments.
-    """
-    while hasattr(optimizer, "optimizer"):
-        optimizer = optimizer.optimizer
-    for values in optimizer.state.values():
-        if isinstance(values.get("step"), Tensor):
-            values["step"] = values["step"].clone()
+def name_lone_process() -> None:
+    """Set what a launcher sets, for a script that was started by none."""
+    if not any(name in os.environ for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+        os.environ["MASTER_PORT"] = port

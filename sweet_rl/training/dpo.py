@@ -21,16 +21,15 @@ from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import expected_first_loss, kl_penalty, preference_losses
-from sweet_rl.training.encoded_once import encoded_once
-from sweet_rl.training.examples import PreferenceExamples, encode_pairs
-from sweet_rl.training.objective import Objective
+from sweet_rl.training.examples import Examples, encode_pairs
+from sweet_rl.training.loop import Objective
 from sweet_rl.training.reference import frozen_logps
 from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
 
 def preference_objective(
-    examples: PreferenceExamples,
+    examples: Examples,
     reference: Sequence[np.ndarray],
     how: PreferenceSettings,
     share: bool = True,
@@ -47,7 +46,7 @@ def preference_objective(
     """
 
     def collate(indices: list[int]) -> dict[str, Any]:
-        pairs = examples.pairs[indices]
+        pairs = examples.rows[indices]
         numbers, local = np.unique(pairs, return_inverse=True)
         return lay_out([examples.texts[n] for n in numbers], share, ROW_TOKENS) | {
             "pairs": torch.from_numpy(local.reshape(pairs.shape)),
@@ -87,7 +86,7 @@ def train_preferences(
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     ref_pretrain = ref_pretrain or pretrain
     weights, frozen = training.weights, model_path(ref_pretrain)
-    if how.kl_coef and training.engine.divided:
+    if how.kl_coef and settings.zero_stage == 3:
         raise UserError(
             "--kl_coef needs the whole reference in every process: --zero_stage up to 2, or --lora_rank without one."
         )
@@ -98,25 +97,24 @@ def train_preferences(
         chat = ChatFormat.from_pretrained(weights)
         if frozen != weights:
             check_vocabulary(chat, frozen, "--ref_pretrain")
-        accelerator = training.accelerator
-        examples = encoded_once(lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), accelerator)
+        examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+        split = training.split(examples)
         for path in {weights, frozen}:
             check_loadable(path)
 
-        def make() -> tuple[torch.nn.Module, Objective]:
-            # One load for both, if the reference is the trained model without its adapter.
-            once = functools.cache(lambda: training.load_weights(weights))
-            same = settings.lora_rank and frozen == weights and settings.plain
-            load = (lambda: once().to(accelerator.device).eval()) if same else None
-            reference = frozen_logps(examples.texts, frozen, training, load)
-            model = training.trainable(once())
-            share, beside = training.share_prompts(model), None
-            if how.kl_coef:
-                beside = training.engine.load_frozen(lambda: training.load_weights(frozen))
-                share = training.share_prompts(beside) and share
-            objective = preference_objective(examples, reference, how, share, beside)
-            first_loss = expected_first_loss(how) if frozen == weights else None
-            return model, dataclasses.replace(objective, first_loss=first_loss)
-
+        if settings.lora_rank and frozen == weights and settings.plain:
+            model = training.load_weights(weights)  # one load for both: it is its reference without the adapter
+            reference = frozen_logps(examples.texts, frozen, training, model)
+        else:
+            reference = frozen_logps(examples.texts, frozen, training)
+            model = training.load_weights(weights)
+        model = training.trainable(model)
+        share, beside = training.share_prompts(model), None
+        if how.kl_coef:
+            beside = training.load_frozen(frozen)
+            share = training.share_prompts(beside) and share
+        objective = preference_objective(examples, reference, how, share, beside)
+        first_loss = expected_first_loss(how) if frozen == weights else None
+        objective = dataclasses.replace(objective, first_loss=first_loss)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
-        return training.fit(examples, counts, chat, make)
+        return training.fit(model, objective, examples, split, counts, chat)

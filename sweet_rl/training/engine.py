@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import warnings
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as distributed_checkpoint
 from accelerate import Accelerator
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs
-from torch.distributed.checkpoint.api import CheckpointException
 
 from sweet_rl.models.log_probs.logps import on_device
 from sweet_rl.models.log_probs.projection import unwrapped
-from sweet_rl.models.weights import freeze
-from sweet_rl.training.checkpoint_data import DataPlanner, check_metadata
 from sweet_rl.training.optimizer import make_optimizer
 from sweet_rl.training.settings import TrainingSettings
 
-TIMEOUT = timedelta(minutes=30)  # NCCL's 10 minutes are too few while one process encodes a large dataset
+TIMEOUT = timedelta(minutes=30)  # NCCL's 10 minutes are too few while one process computes more reference log-probs
+STATE = "training.pt"
 
 
 class Engine:
-    """Plain torch. Several processes average their gradients (DDP). `Zero` and `Fsdp2` divide what this one repeats.
+    """Plain torch. Several processes average their gradients (DDP). `deepspeed.Zero` divides what this one repeats.
 
     Attributes:
-        divided: Whether the processes hold a model together, so that they must run it in step.
         dtype: Number format in which weights are loaded. An adapter is float32 beside frozen bfloat16 weights; without
             one the weights themselves are float32, and computed with in bfloat16 by autocast.
         accelerator: The processes and their devices.
         model: The model that `prepare` made ready.
         optimizer: Its optimiser.
     """
-
-    divided = False
 
     def __init__(self, settings: TrainingSettings):
         self.settings = settings
@@ -101,64 +91,23 @@ class Engine:
 
     def save(self, folder: Path) -> None:
         """Write the trained weights and the state of the optimiser. Called by all processes."""
-        with _as_exceptions():
-            distributed_checkpoint.save(self._state(), checkpoint_id=folder)
+        if self.accelerator.is_main_process:
+            trained = {
+                name: weight for name, weight in unwrapped(self.model).named_parameters() if weight.requires_grad
+            }
+            with open(folder / STATE, "wb") as file:
+                torch.save({"weights": trained, "optimizer": self.optimizer.state_dict()}, file)
 
     def load(self, folder: Path) -> None:
-        """Read what `save` wrote, in as many processes or in others. Code that a file names is not run, but raised."""
-        if not self.optimizer.state:
-            self._make_state()
-        with _as_exceptions():
-            check_metadata(folder)
-            distributed_checkpoint.load(self._state(), checkpoint_id=folder, planner=DataPlanner())
-
-    def fit_to_processes(self, checkpoint: Path) -> None:
-        """Have a checkpoint read that another number of processes has written."""
+        """Read what `save` wrote, in as many processes or in others. Code that a file names is not run."""
+        state = torch.load(folder / STATE, map_location="cpu", weights_only=True, mmap=True)
+        unwrapped(self.model).load_state_dict(state["weights"], strict=False)
+        self.optimizer.load_state_dict(state["optimizer"])
 
     def whole_state(self) -> dict[str, torch.Tensor] | None:
         """The weights of the whole model in the first process; None if the model holds them itself."""
         return None
 
-    def load_frozen(self, load: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-        """A model that is not trained, ready to compute log-probs."""
-        return freeze(load(), self.device)
-
     def whole_weights(self) -> AbstractContextManager:
         """Models that are loaded inside are whole in the process that loads them."""
         return contextlib.nullcontext()
-
-    def _state(self) -> dict[str, Any]:
-        """The trained weights and the optimiser's state of each by the weight's name; `load` writes into them."""
-        trained = {name: weight for name, weight in unwrapped(self.model).named_parameters() if weight.requires_grad}
-        return {
-            "model": {name: weight.detach() for name, weight in trained.items()},
-            "optimizer": {name: self.optimizer.state[weight] for name, weight in trained.items()},
-        }
-
-    def _make_state(self) -> None:
-        """Have the optimiser make its state, which it does in its first step: one that moves no weight."""
-        for group in self.optimizer.param_groups:
-            for weight in group["params"]:
-                weight.grad = torch.zeros_like(weight)
-        self.step(learning_rate=0.0)
-
-
-def name_lone_process() -> None:
-    """Set what a launcher sets, for a script that was started by none."""
-    if not any(name in os.environ for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-        os.environ["MASTER_PORT"] = port
-
-
-@contextlib.contextmanager
-def _as_exceptions() -> Iterator[None]:
-    """torch raises the errors of all processes in one that is no Exception, and warns where there is one process."""
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.distributed is .*uninitialized", UserWarning)
-            yield
-    except CheckpointException as error:
-        raise RuntimeError(f"{next(iter(error.failures.values()))[0]}") from error

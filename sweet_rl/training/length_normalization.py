@@ -6,14 +6,8 @@ kept flat (S trained tokens of a batch, text after text). Ranking scores one tur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
-
-if TYPE_CHECKING:  # settings read NORMALIZE, and a script's --help should not wait for torch
-    import torch
-    from torch import Tensor
-
-Normalize = Literal["trajectory", "turn", "none"]
-NORMALIZE: tuple[Normalize, ...] = get_args(Normalize)
+import torch
+from torch import Tensor
 
 
 def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype) -> Tensor:
@@ -38,7 +32,7 @@ def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype
     """
     if normalize == "none":
         return text.new_ones(text.shape, dtype=dtype)
-    if normalize not in NORMALIZE:
-        raise ValueError(f"normalize must be one of {', '.join(NORMALIZE)}; found {normalize!r}")
+    if normalize not in ("trajectory", "turn"):
+        raise ValueError(f"normalize must be trajectory, turn or none; found {normalize!r}")
     unit = turn if normalize == "turn" else text
     return 1.0 / unit.bincount()[unit].to(dtype)

@@ -26,8 +26,8 @@ class Log:
 
     Attributes:
         history: All lines so far: one per logged step, and one per evaluation.
-        sums: Sums over the items since the last line, of this process.
         losses: Losses of the steps since the last line.
+        sums: Sums over their items.
 
     Args:
         accelerator: Processes of the training.
@@ -38,8 +38,8 @@ class Log:
     def __init__(self, accelerator: Accelerator, trackers: list[str], folder: str | Path):
         self.accelerator = accelerator
         self.history: list[dict[str, Any]] = []
-        self.sums: dict[str, Tensor] = {}
         self.losses: list[float] = []
+        self.sums: dict[str, float] = {}
         self._seconds = 0.0  # since the last line, before this process began
         self._trackers = start_trackers(trackers, folder) if accelerator.is_main_process else []
         self._bar: Any = None
@@ -51,31 +51,30 @@ class Log:
         self._bar = progress_bar(total=steps, initial=step, desc="steps", unit="step", disable=hidden)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the log, with the sums of all processes."""
-        sums = totals(self.sums, self.accelerator)
+        """What a checkpoint keeps of the log."""
         seconds = time.perf_counter() - self.since
-        return {"history": self.history, "losses": self.losses, "sums": sums, "seconds": seconds}
+        return {"history": self.history, "losses": self.losses, "sums": self.sums, "seconds": seconds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken. The first process holds the sums of all."""
-        self.history, self.losses, self._seconds = state["history"], state["losses"], state["seconds"]
-        for name, total in state["sums"].items():
-            own = total if self.accelerator.is_main_process else 0.0
-            self.sums[name] = torch.tensor(own, device=self.accelerator.device)
+        """Go on where `state` was taken."""
+        self.history, self.losses = state["history"], state["losses"]
+        self.sums, self._seconds = state["sums"], state["seconds"]
 
-    def step(self, step: int, loss: float, write: bool, **more: Any) -> None:
+    def step(self, step: int, loss: float, sums: Mapping[str, float], write: bool, **more: Any) -> None:
         """Count a step.
 
         Args:
             step: Number of steps that are done.
             loss: Mean loss of its items.
+            sums: Sums over its items of other figures, with the numbers of items and tokens.
             write: Whether a line is due: with the means over the items since the last one of the figures, the tokens
                 computed per second, and the peak memory of the first process in GB.
             more: Further figures of the line.
         """
         self.losses.append(loss)
+        self.sums = {name: self.sums.get(name, 0.0) + value for name, value in sums.items()}
         if write:
-            means = means_over_items(self.sums, self.accelerator)
+            means = means_over_items(self.sums)
             now = time.perf_counter()
             more["tokens_per_second"] = means.pop("tokens") / (now - self.since)
             more["memory_gb"] = peak_memory_gb()
@@ -111,17 +110,14 @@ def add_to(sums: dict[str, Tensor], figures: Mapping[str, Tensor]) -> None:
 
 def totals(sums: Mapping[str, Tensor], accelerator: Accelerator) -> dict[str, float]:
     """The sums over all processes."""
-    if not sums:
-        return {}
     values = torch.stack([value.double() for value in sums.values()])
     return dict(zip(sums, accelerator.reduce(values, reduction="sum").tolist(), strict=True))
 
 
-def means_over_items(sums: Mapping[str, Tensor], accelerator: Accelerator) -> dict[str, float]:
-    """Totals over all processes, divided by the number of items; "tokens" is not divided."""
-    found = totals(sums, accelerator)
-    items = found.pop("items")
-    return {name: total / items if name != "tokens" else total for name, total in found.items()}
+def means_over_items(sums: Mapping[str, float]) -> dict[str, float]:
+    """The sums divided by the number of items; "tokens" is not divided."""
+    items = sums["items"]
+    return {name: total if name == "tokens" else total / items for name, total in sums.items() if name != "items"}
 
 
 def peak_memory_gb() -> float:

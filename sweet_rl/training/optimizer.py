@@ -8,7 +8,6 @@ from collections.abc import Callable
 import torch
 from transformers import get_scheduler
 
-from sweet_rl.models.weights import require_bitsandbytes
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.settings import TrainingSettings
 
@@ -22,15 +21,7 @@ def make_optimizer(model: torch.nn.Module, settings: TrainingSettings) -> torch.
     ]
     groups = [group for group in groups if group["params"]]
     first, second = settings.adam_betas
-    if settings.optim == "adamw":
-        return torch.optim.AdamW(groups, settings.peak_learning_rate, (first, second), fused=True)
-    require_bitsandbytes(f"--optim {settings.optim}")
-    from bitsandbytes.optim import AdamW8bit, GlobalOptimManager
-
-    for module in model.modules():
-        if isinstance(module, torch.nn.Embedding):  # rare tokens have moments that 8 bits do not hold
-            GlobalOptimManager.get_instance().register_module_override(module, "weight", {"optim_bits": 32})
-    return AdamW8bit(groups, settings.peak_learning_rate, (first, second))
+    return torch.optim.AdamW(groups, settings.peak_learning_rate, (first, second), fused=True)
 
 
 def is_matrix(weight: torch.Tensor) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sweet_rl.models.log_probs.rows import group_indices
-from sweet_rl.training.objective import Examples
+from sweet_rl.training.examples import Examples
 
 STEPS_PER_BUCKET = 32
 BUCKETS = 4

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.models.context import check_length
@@ -23,8 +22,8 @@ from sweet_rl.models.texts.parts import rendered
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory
-from sweet_rl.training.examples import DROPPED, EMPTY, EQUAL, NO_EOS, PreferenceExamples, ends_open, successful
-from sweet_rl.training.objective import Objective
+from sweet_rl.training.examples import DROPPED, EMPTY, EQUAL, NO_EOS, Examples, ends_open, successful
+from sweet_rl.training.loop import Objective
 from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
 from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
@@ -34,7 +33,7 @@ NO_PICTURE = "whose reference page cannot be drawn, left out"
 
 
 @dataclass
-class PictureExamples(PreferenceExamples):
+class PictureExamples(Examples):
     """Pairs of texts, each behind a picture.
 
     Attributes:
@@ -46,7 +45,7 @@ class PictureExamples(PreferenceExamples):
     @property
     def prompts(self) -> list[bytes]:
         """The picture and the prompt of each pair's chosen text."""
-        return [self.pictures[n].name.encode() + self.texts[n].prompt for n, _ in self.pairs]
+        return [self.pictures[n].name.encode() + self.texts[n].prompt for n in self.rows[:, 0]]
 
 
 def encode_picture_pairs(
@@ -109,7 +108,7 @@ def encode_picture_pairs(
             f"{f' ({reasons})' if reasons else ''}. evaluate_html.py grades it; several dialogues per task are needed."
         )
     _, found, pictures = zip(*texts.values(), strict=True)
-    return PictureExamples(list(found), np.asarray(kept, dtype=np.int64), tasks, dropped, list(pictures))
+    return PictureExamples(list(found), np.asarray(kept, dtype=np.int64), tasks, dropped, pictures=list(pictures))
 
 
 def picture_objective(examples: PictureExamples, how: ValueSettings, form: VisionFormat) -> Objective:
@@ -138,10 +137,10 @@ def train_picture_value(
     `pictures` decides how their reference pages are drawn and which siblings make a pair; `around` are the texts before
     and after a picture. Other arguments, result and errors are those of `run.Training`.
     """
-    if how.objective != "preference" or data.too_long != "drop" or data.response_template or settings.lora_rank:
+    if how.objective != "preference" or data.response_template or settings.lora_rank:
         raise UserError(
             "--reference_picture trains all weights on preferences and lays the dialogues out again: leave out "
-            "--objective, --too_long, --response_template and --lora_rank."
+            "--objective, --response_template and --lora_rank."
         )
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     with training.opened(to_settings(how, pictures)) as unfinished:
@@ -153,12 +152,9 @@ def train_picture_value(
         with training.accelerator.main_process_first():
             draw_pages((t.task.ground_truth for t in graded), folder, pictures)
         examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data.max_len, dataset, around)
-
-        def make() -> tuple[torch.nn.Module, Objective]:
-            model = training.value_model(lambda path: load_vision_weights(path, training.dtype))
-            if training.is_first:
-                form.save(save_path)
-            return model, picture_objective(examples, how, form)
-
+        split = training.split(examples)
+        model = training.with_value_head(load_vision_weights(training.weights, training.dtype))
+        if training.is_first:
+            form.save(save_path)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
-        return training.fit(examples, counts, form.chat, make)
+        return training.fit(model, picture_objective(examples, how, form), examples, split, counts, form.chat)

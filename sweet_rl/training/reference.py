@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from sweet_rl.models.log_probs.logps import batch_count, score_texts
+from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.runs.manifest import hash_input
@@ -31,8 +31,6 @@ def reference_logps(
     process: int = 0,
     processes: int = 1,
     wait: Callable[[], None] = lambda: None,
-    token_budget: int = 8192,
-    divided: bool = False,
     switch: Callable[[torch.nn.Module], bool] = share_prompts,
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens under the frozen model.
@@ -48,9 +46,6 @@ def reference_logps(
         process: Number of this process, from 0.
         processes: Number of processes.
         wait: Function that returns when all processes have called it.
-        token_budget: Number of tokens per batch.
-        divided: Whether the processes hold one model together (ZeRO-3, FSDP2), so that they must compute in step: all
-            of them or none, and equally many batches.
         switch: Function that switches the model to shared prompts and returns whether it could.
 
     Returns:
@@ -63,86 +58,66 @@ def reference_logps(
         digest.update(text.key)
     folder.mkdir(parents=True, exist_ok=True)
     name = f"reference_logps-{digest.hexdigest()[:32]}"
-    paths = [folder / f"{name}-{n}-of-{processes}.npy" for n, share in enumerate(shares) if share]
+    paths = [folder / f"{name}-{n}-of-{processes}.npy" for n in range(processes)]
 
-    counts = [sum(len(texts[i].targets) for i in share) for share in shares]
-    needed = range(len(paths)) if divided else [n for n in range(len(paths)) if n == process]
-    if not all(_holds(paths[n], counts[n]) for n in needed):
-        mine = [texts[i] for i in shares[process] or order[:1]]  # a process without a share computes along
-        count = max(batch_count([texts[i] for i in share], token_budget) for share in shares if share) if divided else 0
+    if shares[process] and not paths[process].exists():
+        mine = [texts[i] for i in shares[process]]
         with progress_bar(total=len(mine), desc="reference log-probs", disable=process > 0) as bar:
             model = load()
-            values = score_texts(model, mine, token_budget, switch(model), progress=bar.update, at_least=count)
+            values = score_texts(model, mine, share=switch(model), progress=bar.update)
             del model
         _release()
-        if shares[process]:
-            partial = paths[process].with_suffix(".partial")
-            with open(partial, "wb") as file:
-                stored = np.concatenate(values)
-                np.save(file, stored)
-                file.write(_digest(stored))  # after the array, where numpy does not look
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, paths[process])
+        partial = paths[process].with_suffix(".partial")
+        with open(partial, "wb") as file:
+            np.save(file, np.concatenate(values))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, paths[process])
     wait()
 
-    found: list = [None] * len(texts)
-    for path, share in zip(paths, shares, strict=False):  # shares without texts, the last ones, have no file
-        ends = np.cumsum([len(texts[i].targets) for i in share])
-        stored = np.asarray(np.load(path, mmap_mode="r"))
-        for i, own in zip(share, np.split(stored, ends[:-1]), strict=True):
-            found[i] = own
-    return found
-
-
-def _holds(path: Path, count: int) -> bool:
-    """Whether a share is on disk, with its number of log-probs and undamaged."""
-    try:
-        with open(path, "rb") as file:
-            stored = np.load(file)
-            return len(stored) == count and file.read() == _digest(stored)
-    except (OSError, ValueError, TypeError, EOFError):
-        return False
-
-
-def _digest(values: np.ndarray) -> bytes:
-    return hashlib.sha256(values.tobytes()).digest()
+    logps: list = [None] * len(texts)
+    for path, share in zip(paths, shares, strict=True):
+        if share:
+            ends = np.cumsum([len(texts[i].targets) for i in share])
+            stored = np.asarray(np.load(path, mmap_mode="r"))
+            for i, values_of_text in zip(share, np.split(stored, ends[:-1]), strict=True):
+                logps[i] = values_of_text
+    return logps
 
 
 def frozen_logps(
-    texts: Sequence[EncodedText],
-    path: str,
-    training: Training,
-    load: Callable[[], torch.nn.Module] | None = None,
+    texts: Sequence[EncodedText], path: str, training: Training, model: torch.nn.Module | None = None
 ) -> list[np.ndarray]:
     """The log-probs [n_i] of all texts under the model at `path`, computed by all processes of a training together.
 
     Args:
         texts: Texts of all processes.
-        path: Path of the model.
+        path: Path of the model, which every process loads whole.
         training: Training that decides about precision, device and the folder in which the log-probs are kept.
-        load: Function that returns the frozen model. By default it is loaded whole in every process, or divided among
-            them if the trained model is (ZeRO-3, FSDP2).
+        model: That model, if it is in memory.
     """
     settings, engine, accelerator = training.settings, training.engine, training.accelerator
     content = hash_input(path) if Path(path).exists() else ""
     key = f"{path} {content} {training.dtype} bf16={settings.bf16} 4bit={settings.load_in_4bit}"
+
+    def load() -> torch.nn.Module:
+        return training.load_frozen(path) if model is None else model.to(accelerator.device).eval()
+
     with engine.autocast():
         return reference_logps(
             Path(training.save_path) / CHECKPOINTS,
             texts,
             key,
-            load or (lambda: engine.load_frozen(lambda: training.load_weights(path))),
+            load,
             accelerator.process_index,
             accelerator.num_processes,
             accelerator.wait_for_everyone,
-            divided=engine.divided,
-            switch=training.share_prompts,
+            training.share_prompts,
         )
 
 
 def _release() -> None:
-    """Free the memory of a model that is no longer used; a DeepSpeed engine refers to itself."""
+    """Free the memory of a model that is no longer used."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -9,11 +9,9 @@ import torch
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import check_loadable
 from sweet_rl.runs.records import PreferencePair, Trajectory, holds_pairs
-from sweet_rl.training.encoded_once import encoded_once
-from sweet_rl.training.examples import DialogueExamples, encode_replies, encode_trajectories, successful
-from sweet_rl.training.objective import Objective
+from sweet_rl.training.examples import Examples, encode_replies, encode_trajectories, successful
+from sweet_rl.training.loop import Objective
 from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
@@ -24,11 +22,11 @@ def imitation_losses(logps: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch
     return loss, {"nll": loss}
 
 
-def imitation_objective(examples: DialogueExamples, share: bool) -> Objective:
+def imitation_objective(examples: Examples, share: bool) -> Objective:
     """NLL of the agent's tokens; a step's loss is the mean over its trained tokens."""
 
     def collate(indices: list[int]) -> dict[str, Any]:
-        batch = lay_out([examples.texts[i] for i in indices], share, ROW_TOKENS)
+        batch = lay_out([examples.texts[i] for i in examples.rows[indices, 0]], share, ROW_TOKENS)
         return batch | {"items": len(batch["targets"])}
 
     return Objective(collate, lambda logps, batch: imitation_losses(logps))
@@ -52,18 +50,12 @@ def train_imitation(
         if not unfinished:
             return None
         chat = ChatFormat.from_pretrained(training.weights)
-
-        def encode() -> DialogueExamples:
-            if holds_pairs(dataset):
-                return encode_replies(training.read(PreferencePair), chat, data, dataset)
+        if holds_pairs(dataset):
+            examples = encode_replies(training.read(PreferencePair), chat, data, dataset)
+        else:
             kept = successful(training.read(Trajectory), min_reward, dataset)
-            return encode_trajectories(kept, chat, data, dataset)
-
-        examples = encoded_once(encode, training.accelerator)
-        check_loadable(training.weights)
-
-        def make() -> tuple[torch.nn.Module, Objective]:
-            model = training.trainable(training.load_weights(training.weights))
-            return model, imitation_objective(examples, training.share_prompts(model))
-
-        return training.fit(examples, {"trajectories": len(examples)}, chat, make, together=1)
+            examples = encode_trajectories(kept, chat, data, dataset)
+        split = training.split(examples)
+        model = training.trainable(training.load_weights(training.weights))
+        objective = imitation_objective(examples, training.share_prompts(model))
+        return training.fit(model, objective, examples, split, {"trajectories": len(examples)}, chat, together=1)

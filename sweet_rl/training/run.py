@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from tqdm import tqdm
 
 from sweet_rl.models.context import rope_group
 from sweet_rl.models.log_probs.projection import unwrapped
-from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import attach_value_head
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import (
+    freeze,
     load_config,
     load_weights,
     model_input,
@@ -31,37 +31,26 @@ from sweet_rl.models.weights import (
 )
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.directory import DirectoryRun, directory_manifest
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import FULL_DISK, UserError
 from sweet_rl.runs.records import read_records
 from sweet_rl.training.batches import divided_batch
-from sweet_rl.training.checkpoints import (
-    CHECKPOINTS,
-    Checkpoints,
-    check_files,
-    full_disk_named,
-    last_checkpoint,
-    processes_of,
-    step_of,
-)
+from sweet_rl.training.checkpoints import CHECKPOINTS, Checkpoints, step_of
 from sweet_rl.training.deepspeed import Zero
 from sweet_rl.training.engine import Engine
-from sweet_rl.training.examples import split_by_task
-from sweet_rl.training.fsdp2 import Fsdp2
+from sweet_rl.training.examples import Examples, split_by_task
 from sweet_rl.training.log import Log, tracker_names
-from sweet_rl.training.loop import train
+from sweet_rl.training.loop import Objective, train
 from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, round_weights, with_adapter
-from sweet_rl.training.objective import Objective
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
-COMPARED = 4  # texts on which a merged model is compared with its adapter
+Split = tuple[np.ndarray, np.ndarray]
+"""Indices of the examples that are trained on, and of those that are held out."""
 
 
 def make_engine(settings: TrainingSettings) -> Engine:
     """The engine that the settings ask for. Raises UserError if its package is not installed."""
-    if settings.zero_stage is not None:
-        return Zero(settings)
-    return Fsdp2(settings) if settings.sharding == "fsdp2" else Engine(settings)
+    return Engine(settings) if settings.zero_stage is None else Zero(settings)
 
 
 class Training:
@@ -94,8 +83,6 @@ class Training:
             require_peft()
         if settings.load_in_4bit:
             require_bitsandbytes("--load_in_4bit")
-        if settings.optim == "adamw_8bit":
-            require_bitsandbytes("--optim adamw_8bit")
         learning_rates(settings, steps=1)
         self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path
         self.settings, self.data, self.overwrite = settings, data, overwrite
@@ -104,7 +91,7 @@ class Training:
         self.engine = make_engine(settings)
         self.accelerator, self.dtype = self.engine.accelerator, self.engine.dtype
         divided_batch(settings, self.accelerator.num_processes)
-        self.checkpoints = Path(save_path) / CHECKPOINTS
+        self.checkpoints = Checkpoints(Path(save_path) / CHECKPOINTS, settings, self.engine)
         self.folder: DirectoryRun | None = None
         gpus = torch.cuda.device_count()
         if gpus > 1 and self.accelerator.num_processes == 1:
@@ -126,7 +113,10 @@ class Training:
         if not how.lora_rank:
             return model
         lora = how.lora_rank, how.lora_alpha, how.seed, how.target_modules, how.lora_dropout
-        return with_adapter(model, *lora, autocast=how.autocast)
+        adapted: Any = with_adapter(model, *lora, autocast=how.autocast)
+        if self.is_first:
+            adapted.print_trainable_parameters()
+        return adapted
 
     def share_prompts(self, model: torch.nn.Module) -> bool:
         """Switch the model, or the reference, to the attention of this training; see `shared_prefix.share_prompts`."""
@@ -138,9 +128,13 @@ class Training:
         """The causal language model at `path` in the precision of this training."""
         return load_weights(path, self.dtype, self.settings.load_in_4bit)
 
-    def value_model(self, load: Callable[[str], torch.nn.Module] | None = None) -> torch.nn.Module:
-        """The model to start from (by `load`, default: `load_weights`), with a new value head."""
-        model = (load or self.load_weights)(self.weights)
+    def load_frozen(self, path: str) -> torch.nn.Module:
+        """The model at `path`, whole in this process, not to be trained."""
+        with self.engine.whole_weights():
+            return freeze(self.load_weights(path), self.accelerator.device)
+
+    def with_value_head(self, model: torch.nn.Module) -> torch.nn.Module:
+        """The model with a new value head, to be trained."""
         dtype = self.dtype if self.settings.zero_stage is not None else None
         return self.trainable(attach_value_head(model, self.settings.seed, dtype))
 
@@ -168,26 +162,57 @@ class Training:
         # Names on a hub are settings, not inputs. The first process alone writes.
         self.folder = directory_manifest(self.save_path, recorded, inputs, self.overwrite) if self.is_first else None
         with self.folder or contextlib.nullcontext(), full_disk_named(self.save_path):
-            complete = self._from_first(self.folder is not None and self.folder.complete)
-            if complete and self.is_first:
-                print(f"{self.save_path}: already complete")
+            (complete,) = broadcast_object_list([self.folder is not None and self.folder.complete])
+            if complete:
+                if self.is_first:
+                    print(f"{self.save_path}: already complete")
+            else:
+                self._announce()
             yield not complete
+
+    def _announce(self) -> None:
+        """Print where the training goes on, and its rate."""
+        checkpoint = self.checkpoints.newest()
+        if self.folder and self.folder.resuming:
+            where = checkpoint or "no checkpoint had been written"
+            print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
+        if self.is_first and self.settings.learning_rate is None:
+            print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
+
+    def split(self, examples: Examples) -> Split:
+        """The examples to train on and those to hold out.
+
+        Raises UserError if the tasks are not known, or the texts cannot be trained on by processes that divide a model.
+        """
+        if self.settings.zero_stage == 3:
+            config = load_config(self.weights)
+            if len({rope_group(config, length) for length in {len(text) for text in examples.texts}}) > 1:
+                raise UserError(
+                    f"{self.pretrain}: its rotary embedding depends on the length of a text, so that texts on both "
+                    "sides of its original context need forward passes of their own, which processes that divide a "
+                    "model cannot make. Leave out --zero_stage 3, or give the original context as --max_len."
+                )
+        return split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
 
     def fit(
         self,
-        examples: Any,
+        model: torch.nn.Module,
+        objective: Objective,
+        examples: Examples,
+        split: Split,
         counts: dict[str, int],
         chat: ChatFormat,
-        make: Callable[[], tuple[torch.nn.Module, Objective]],
         together: int | None = None,
     ) -> dict[str, Any]:
         """Train the model and save it. Called while the folder is `opened`.
 
         Args:
-            examples: Examples with `prompts`, `lengths`, `tasks` and `counts`.
+            model: Model to train.
+            objective: What is optimised.
+            examples: All examples.
+            split: From `split`.
             counts: Numbers of examples, for the summary.
             chat: Chat format of the model.
-            make: Function that returns the model to train and the objective.
             together: Largest number of examples with the same prompt that stay together; default:
                 `max_pairs_per_prompt`.
 
@@ -195,27 +220,20 @@ class Training:
             The summary.
         """
         how, run = self.settings, self.folder
-        split = split_by_task(examples.tasks, self.data.eval_fraction, how.seed, self.dataset)
-        self._check_rope(examples.texts)
-        checkpoint = self._checkpoint(run)
-        if self.is_first:
-            self._announce(run, checkpoint)
-        model, objective = make()
         if run is not None:
             run.manifest.check_models()
             if not torch.cuda.is_available():
                 print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets another number)")
         log = Log(self.accelerator, self.trackers, self.save_path)
-        checkpoints = Checkpoints(self.checkpoints, how, self.engine, checkpoint)
         began = time.perf_counter()
         together = how.max_pairs_per_prompt if together is None else together
-        steps = train(model, objective, examples, split, self.engine, log, checkpoints, together)
+        steps = train(model, objective, examples, split, self.engine, log, self.checkpoints, together)
         summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
         summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
         summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}
         if how.keep == "best":
-            summary["best_step"] = checkpoints.load_best()
-        self._save(model, chat, examples.texts)
+            summary["best_step"] = self.checkpoints.load_best()
+        self._save(model, chat)
         if run is not None:
             self._finish(run, log.history, summary)
             for why, count in examples.counts.items():
@@ -224,44 +242,10 @@ class Training:
             print(f"{self.save_path}: {steps} steps in {summary['seconds']} s; last logged: {figures}")
         return summary
 
-    def _check_rope(self, texts: Sequence[EncodedText]) -> None:
-        """Raise UserError if processes that divide the model would need different numbers of forward passes."""
-        if not self.engine.divided:
-            return
-        config = load_config(self.weights)
-        if len({rope_group(config, length) for length in {len(text) for text in texts}}) > 1:
-            raise UserError(
-                f"{self.pretrain}: its rotary embedding depends on the length of a text, so that texts on both sides "
-                "of its original context need forward passes of their own, which processes that divide a model cannot "
-                "make. Leave out --zero_stage 3 and --sharding, or give the original context as --max_len."
-            )
-
-    def _from_first(self, value: Any) -> Any:
-        """The value that the first process has; called in all processes."""
-        return broadcast_object_list([value])[0]
-
-    def _checkpoint(self, run: DirectoryRun | None) -> Path | None:
-        """The checkpoint that is continued, with all its files and fit for these processes."""
-        checkpoint = self._from_first(last_checkpoint(self.checkpoints) if run else None)
-        if checkpoint and run:
-            check_files(checkpoint)
-        if checkpoint and self._from_first(run and processes_of(checkpoint)) != self.accelerator.num_processes:
-            self.engine.fit_to_processes(checkpoint)
-        return checkpoint
-
-    def _announce(self, run: DirectoryRun | None, checkpoint: Path | None) -> None:
-        """Print what one wants to know before a training: where it goes on, and its rate."""
-        if run and run.resuming:
-            where = checkpoint or "no checkpoint had been written"
-            print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
-        if self.settings.learning_rate is None:
-            print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
-
-    def _save(self, model: torch.nn.Module, chat: ChatFormat, texts: Sequence[EncodedText]) -> None:
+    def _save(self, model: torch.nn.Module, chat: ChatFormat) -> None:
         """Save model and tokenizer, in bfloat16 if it was computed in it. A value head stays in float32.
 
-        An adapter is saved twice, in `adapter/` and merged into the whole model; they are compared on the shortest of
-        the texts.
+        An adapter is saved twice, in `adapter/` and merged into the whole model.
         """
         state = self.engine.whole_state()
         if not self.is_first:
@@ -270,7 +254,7 @@ class Training:
             adapter = Path(self.save_path) / FOLDER
             unwrapped(model).save_pretrained(str(adapter), state_dict=state)
             with self.engine.whole_weights():
-                merge_adapter(self.weights, adapter, self.save_path, self.dtype, sorted(texts, key=len)[:COMPARED])
+                merge_adapter(self.weights, adapter, self.save_path, self.dtype)
         else:
             if self.settings.autocast:
                 round_weights(unwrapped(model), torch.bfloat16)
@@ -278,15 +262,11 @@ class Training:
         chat.tokenizer.save_pretrained(self.save_path)
 
     def _finish(self, run: DirectoryRun, history: Sequence[dict], summary: dict[str, Any]) -> None:
-        """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished.
-
-        The checkpoint of the last step is removed at the very end, so that the same command finishes a run that failed
-        while it saved.
-        """
+        """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished."""
         with open(Path(self.save_path) / "training_log.jsonl", "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in history)
         run.finish(summary)
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
 
 
 def mean_loss(history: Sequence[dict]) -> float:
@@ -301,3 +281,17 @@ def last_figures(history: Sequence[dict]) -> dict[str, Any]:
     for kind in ("loss", "eval_loss"):
         last |= next((line for line in reversed(history) if kind in line), {})
     return {name: value for name, value in last.items() if name not in ("epoch", "step", "learning_rate")}
+
+
+@contextlib.contextmanager
+def full_disk_named(folder: str | Path) -> Iterator[None]:
+    """Turn an error of a write to a full disk into a UserError that names `folder`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL_DISK:
+            raise
+        raise UserError(
+            f"{folder}: the disk is full. The last checkpoint stays. Make room on this disk, then give the same "
+            "command again: the training goes on from there."
+        ) from error

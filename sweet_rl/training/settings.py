@@ -5,22 +5,23 @@ Nothing here imports torch, so that a script's --help is quick.
 
 from __future__ import annotations
 
+import typing
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from sweet_rl.models.log_probs.attention import AttentionSettings
 from sweet_rl.runs.cli import UNRECORDED, alias
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.length_normalization import NORMALIZE
 
-OBJECTIVES = ("preference", "classification")
-UNITS = ("turn", "trajectory")
-TOO_LONG = ("drop", "oldest_turns")
-KEEP = ("last", "best")
-OPTIMIZERS = ("adamw", "adamw_8bit")
-SHARDING = ("none", "fsdp2")
 LEARNING_RATE = 2e-7  # the paper, table 5
 LORA_LEARNING_RATE = 5e-6  # of DPO with an adapter in TRL and LLaMA-Factory, where all weights take 5e-7
+
+Bound = tuple[Callable[[Any], bool], str]
+ABOVE_0: Bound = (lambda value: value > 0, "be above 0")
+NOT_NEGATIVE: Bound = (lambda value: value >= 0, "not be negative")
+AT_LEAST_1: Bound = (lambda value: value >= 1, "be at least 1")
+BELOW_1: Bound = (lambda value: 0 <= value < 1, "be at least 0 and below 1")
 
 
 def check_setting(name: str, value: Any, holds: bool, wanted: str) -> None:
@@ -29,9 +30,17 @@ def check_setting(name: str, value: Any, holds: bool, wanted: str) -> None:
         raise UserError(f"--{name} is {value!r}; it must {wanted}.")
 
 
-def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise UserError naming the flag `name`, unless the value is a known one."""
-    check_setting(name, value, value in known, f"be {' or '.join(known)}")
+def check_settings(settings: Any, bounds: dict[str, Bound]) -> None:
+    """Raise UserError naming the first field that is no choice of its Literal, or out of its bounds; None is in all."""
+    for name, kind in typing.get_type_hints(type(settings)).items():
+        if typing.get_origin(kind) is Literal:
+            choices = typing.get_args(kind)
+            check_setting(
+                name, getattr(settings, name), getattr(settings, name) in choices, f"be {' or '.join(choices)}"
+            )
+    for name, (holds, wanted) in bounds.items():
+        value = getattr(settings, name)
+        check_setting(name, value, value is None or holds(value), wanted)
 
 
 @dataclass(frozen=True)
@@ -53,20 +62,16 @@ class PreferenceSettings:
 
     beta: float = 0.1
     nll_loss_coef: float = 0.0
-    normalize: str = "auto"
+    normalize: Literal["turn", "trajectory", "none", "auto"] = "auto"
     mean_log_prob: Annotated[bool, UNRECORDED] = False
     label_smoothing: float = 0.0
     ipo: bool = False
     kl_coef: float = 0.0
 
     def __post_init__(self) -> None:
-        check_setting("beta", self.beta, self.beta > 0, "be above 0")
-        check_setting("nll_loss_coef", self.nll_loss_coef, self.nll_loss_coef >= 0, "not be negative")
-        check_setting("kl_coef", self.kl_coef, self.kl_coef >= 0, "not be negative")
-        check_choice("normalize", self.normalize, (*NORMALIZE, "auto"))
-        check_setting(
-            "label_smoothing", self.label_smoothing, 0 <= self.label_smoothing < 0.5, "be at least 0 and below 0.5"
-        )
+        smoothing = (lambda value: 0 <= value < 0.5, "be at least 0 and below 0.5")
+        bounds = {"beta": ABOVE_0, "nll_loss_coef": NOT_NEGATIVE, "kl_coef": NOT_NEGATIVE, "label_smoothing": smoothing}
+        check_settings(self, bounds)
         if self.ipo and self.label_smoothing:
             raise UserError("--label_smoothing is for the log-sigmoid loss; --ipo has none. Give one of them.")
         if self.mean_log_prob and self.normalize not in ("auto", "trajectory"):
@@ -76,7 +81,7 @@ class PreferenceSettings:
 
     @property
     def normalization(self) -> str:
-        """`normalize` with "auto" resolved: one of NORMALIZE."""
+        """`normalize` with "auto" resolved."""
         return self.normalize if self.normalize != "auto" else "trajectory" if self.mean_log_prob else "none"
 
 
@@ -93,14 +98,12 @@ class ValueSettings:
         beta: Scale of the values in the preference loss.
     """
 
-    objective: str = "preference"
-    unit: str = "turn"
+    objective: Literal["preference", "classification"] = "preference"
+    unit: Literal["turn", "trajectory"] = "turn"
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        check_choice("objective", self.objective, OBJECTIVES)
-        check_choice("unit", self.unit, UNITS)
-        check_setting("beta", self.beta, self.beta > 0, "be above 0")
+        check_settings(self, {"beta": ABOVE_0})
 
 
 @dataclass(frozen=True)
@@ -109,10 +112,8 @@ class DataSettings:
 
     Attributes:
         response_template: Markup that opens the agent's turns, for rows whose texts are plain strings.
-        max_len: Largest number of tokens of a text; no text is ever cut.
-        too_long: Treatment of an example with a longer text: drop or oldest_turns. drop leaves it out; oldest_turns
-            removes the oldest turns of its dialogue, and the task and the last turn stay. Counted and reported
-            either way.
+        max_len: Largest number of tokens of a text. No text is ever cut: examples with a longer one are left out, and
+            counted.
         max_samples: Number of records to read from the beginning of the dataset; all by default.
         eval_fraction: Share of the tasks that are held out with all their examples. They are evaluated at each epoch's
             end and every --save_steps steps.
@@ -120,14 +121,11 @@ class DataSettings:
 
     response_template: str | None = None
     max_len: int | None = None
-    too_long: str = "drop"
     max_samples: int | None = None
     eval_fraction: float = 0.0
 
     def __post_init__(self) -> None:
-        check_choice("too_long", self.too_long, TOO_LONG)
-        check_setting("eval_fraction", self.eval_fraction, 0 <= self.eval_fraction < 1, "be at least 0 and below 1")
-        check_setting("max_len", self.max_len, self.max_len is None or self.max_len >= 2, "be at least 2")
+        check_settings(self, {"eval_fraction": BELOW_1, "max_len": (lambda value: value >= 2, "be at least 2")})
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,6 @@ class TrainingSettings(AttentionSettings):
         learning_rate: Peak learning rate of AdamW; by default 2e-7 (paper), and 5e-6 for an adapter.
         min_learning_rate_ratio: Share of the peak at which the cosine schedule ends.
         adam_betas: Decay of AdamW's two moments.
-        optim: Optimiser: adamw, or adamw_8bit (its moments in 8 bits; needs bitsandbytes).
         max_epochs: Number of passes over the examples; 1 without --max_steps.
         max_steps: Number of optimiser steps, in place of --max_epochs. Data sets of a few batches then train equally
             long, whatever their size.
@@ -154,9 +151,8 @@ class TrainingSettings(AttentionSettings):
         max_norm: Gradient norm at which gradients are clipped.
         bf16: Compute in bfloat16, and save the weights in it. The optimiser's weights are float32.
         gradient_checkpointing: Compute activations again in the backward pass: less memory, more time.
-        sharding: What the processes divide among themselves: none or fsdp2. With none each holds the whole model; fsdp2
-            is torch's own way to divide weights, gradients and optimiser.
-        zero_stage: Stage of DeepSpeed ZeRO, 0 to 3, another way to divide them; by default plain torch.
+        zero_stage: Stage of DeepSpeed ZeRO, 0 to 3. It divides the optimiser (1), gradients (2) and weights (3) among
+            the processes. By default plain torch: each process holds the whole model.
         adam_offload: Keep the optimiser's state in the memory of the CPU, with --zero_stage 1, 2 or 3.
         lora_rank: Rank of a LoRA adapter that is trained in place of all weights. It is saved by itself in adapter/
             and, merged, as a whole model.
@@ -165,11 +161,10 @@ class TrainingSettings(AttentionSettings):
         target_modules: Names of the linear layers that get an adapter, for example q_proj,v_proj. all-linear means all
             but the vocabulary projection.
         load_in_4bit: Keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
-        save_steps: Number of optimiser steps between checkpoints, beside those at each epoch's end; none or -1 for only
-            these.
+        save_steps: Number of optimiser steps between checkpoints, beside those by time; none or -1 for only these.
         save_minutes: Minutes between checkpoints; none for none by time. Only the newest checkpoint is kept.
-        save_epochs: Write a checkpoint at each epoch's end too. With --keep best there always is one.
-        keep: Weights that are kept: last (at the end) or best (of the checkpoint with the lowest evaluation loss).
+        keep: Weights that are kept: last (at the end) or best (of the evaluation with the lowest loss, each of which
+            then writes a checkpoint).
         logging_steps: Number of optimiser steps between lines of the log.
         report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
         seed: Random seed of the order of the examples, the held-out tasks and new weights.
@@ -178,7 +173,6 @@ class TrainingSettings(AttentionSettings):
     learning_rate: float | None = None
     min_learning_rate_ratio: float = 0.1
     adam_betas: tuple[float, ...] = (0.9, 0.95)
-    optim: str = "adamw"
     max_epochs: int | None = None
     max_steps: int | None = None
     train_batch_size: int = 8
@@ -190,7 +184,6 @@ class TrainingSettings(AttentionSettings):
     max_norm: float = 1.0
     bf16: bool = False
     gradient_checkpointing: Annotated[bool, UNRECORDED, alias("activation_checkpointing")] = False
-    sharding: str = "none"
     zero_stage: int | None = None
     adam_offload: Annotated[bool, UNRECORDED] = False
     lora_rank: int | None = None
@@ -200,61 +193,41 @@ class TrainingSettings(AttentionSettings):
     load_in_4bit: bool = False
     save_steps: Annotated[int | None, UNRECORDED] = None
     save_minutes: Annotated[float | None, UNRECORDED] = 10.0
-    save_epochs: Annotated[bool, UNRECORDED] = True
-    keep: str = "last"
+    keep: Literal["last", "best"] = "last"
     logging_steps: Annotated[int, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least_one = ("max_epochs", "max_steps", "train_batch_size", "micro_train_batch_size", "logging_steps")
-        for name in (*at_least_one, "max_pairs_per_prompt", "lora_rank"):
-            value = getattr(self, name)
-            check_setting(name, value, value is None or value >= 1, "be at least 1")
+        counts = ("max_epochs", "max_steps", "train_batch_size", "micro_train_batch_size", "max_pairs_per_prompt")
+        above_0 = ("learning_rate", "lora_alpha", "save_minutes")
+        check_settings(
+            self,
+            dict.fromkeys((*counts, "logging_steps", "lora_rank"), AT_LEAST_1)
+            | dict.fromkeys(above_0, ABOVE_0)
+            | {"weight_decay": NOT_NEGATIVE, "max_norm": NOT_NEGATIVE, "lora_dropout": BELOW_1, "warmup_ratio": BELOW_1}
+            | {
+                "save_steps": (lambda value: value == -1 or value >= 1, "be at least 1, or none"),
+                "adam_betas": (_two_betas, "be two numbers, each at least 0 and below 1: 0.9,0.95"),
+                "min_learning_rate_ratio": (lambda value: 0 <= value <= 1, "be at least 0 and at most 1"),
+                "target_modules": (lambda value: len(value) > 0, "name a layer"),
+                "zero_stage": (lambda value: value in (0, 1, 2, 3), "be 0, 1, 2 or 3"),
+            },
+        )
         if self.max_epochs and self.max_steps:
             raise UserError(
                 f"--max_epochs {self.max_epochs} and --max_steps {self.max_steps} both end the training. Give one; "
                 'the other may be "none", if a config has it.'
             )
-        regular = self.save_steps in (None, -1) or self.save_steps >= 1
-        check_setting("save_steps", self.save_steps, regular, "be at least 1, or none")
         if self.save_steps == -1:
             object.__setattr__(self, "save_steps", None)
-        for name in ("learning_rate", "lora_alpha", "save_minutes"):
-            value = getattr(self, name)
-            check_setting(name, value, value is None or value > 0, "be above 0")
-        for name in ("weight_decay", "max_norm"):
-            check_setting(name, getattr(self, name), getattr(self, name) >= 0, "not be negative")
         self._check_adapter()
-        betas = len(self.adam_betas) == 2 and all(0 <= beta < 1 for beta in self.adam_betas)
-        check_setting("adam_betas", self.adam_betas, betas, "be two numbers, each at least 0 and below 1: 0.9,0.95")
-        ratio = self.min_learning_rate_ratio
-        check_setting("min_learning_rate_ratio", ratio, 0 <= ratio <= 1, "be at least 0 and at most 1")
-        check_choice("optim", self.optim, OPTIMIZERS)
-        check_choice("sharding", self.sharding, SHARDING)
-        check_choice("keep", self.keep, KEEP)
-        check_setting("warmup_ratio", self.warmup_ratio, 0 <= self.warmup_ratio < 1, "be at least 0 and below 1")
-        self._check_sharding()
-
-    def _check_sharding(self) -> None:
-        check_setting("zero_stage", self.zero_stage, self.zero_stage in (0, 1, 2, 3), "be 0, 1, 2 or 3")
         if self.adam_offload and not self.zero_stage:
             raise UserError("--adam_offload is done by DeepSpeed ZeRO: give --zero_stage 1, 2 or 3, or leave it out.")
-        if self.sharding != "none" and self.zero_stage is not None:
-            raise UserError(
-                f"--sharding {self.sharding} and --zero_stage {self.zero_stage} both divide the model among the "
-                "processes. Give one of them."
-            )
         if self.load_in_4bit and not self.plain:
-            raise UserError("--load_in_4bit is for a model that is not divided: leave out --zero_stage and --sharding.")
-        if self.optim == "adamw_8bit" and self.sharding != "none":
-            raise UserError(
-                f"--optim adamw_8bit cannot be divided by --sharding {self.sharding}. Leave out one of them."
-            )
+            raise UserError("--load_in_4bit is for a model that is not divided: leave out --zero_stage.")
 
     def _check_adapter(self) -> None:
-        check_setting("lora_dropout", self.lora_dropout, 0 <= self.lora_dropout < 1, "be at least 0 and below 1")
-        check_setting("target_modules", self.target_modules, len(self.target_modules) > 0, "name a layer")
         changed = {
             "lora_alpha": self.lora_alpha is not None,
             "lora_dropout": self.lora_dropout > 0,
@@ -271,8 +244,8 @@ class TrainingSettings(AttentionSettings):
 
     @property
     def plain(self) -> bool:
-        """Whether plain torch trains: neither DeepSpeed nor FSDP2."""
-        return self.zero_stage is None and self.sharding == "none"
+        """Whether plain torch trains, not DeepSpeed."""
+        return self.zero_stage is None
 
     @property
     def peak_learning_rate(self) -> float:
@@ -280,3 +253,7 @@ class TrainingSettings(AttentionSettings):
         if self.learning_rate is not None:
             return self.learning_rate
         return LORA_LEARNING_RATE if self.lora_rank else LEARNING_RATE
+
+
+def _two_betas(values: tuple[float, ...]) -> bool:
+    return len(values) == 2 and all(0 <= value < 1 for value in values)

@@ -15,21 +15,12 @@ import torch.nn.functional as F
 from sweet_rl.models.log_probs.rows import sum_by_text
 from sweet_rl.models.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import check_loadable
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, Trajectory
 from sweet_rl.training.bradley_terry import value_preference_losses
-from sweet_rl.training.encoded_once import encoded_once
-from sweet_rl.training.examples import (
-    DialogueExamples,
-    Hint,
-    PreferenceExamples,
-    encode_pairs,
-    encode_trajectories,
-    successful,
-)
-from sweet_rl.training.objective import Objective
+from sweet_rl.training.examples import Examples, Hint, encode_pairs, encode_trajectories, successful
+from sweet_rl.training.loop import Objective
 from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
 
@@ -53,15 +44,15 @@ def value_classification_losses(
     }
 
 
-def value_objective(examples: PreferenceExamples | DialogueExamples, how: ValueSettings, share: bool) -> Objective:
-    """Bradley-Terry on pairs, or cross-entropy on dialogues, whichever `examples` are."""
-    if isinstance(examples, PreferenceExamples):
+def value_objective(examples: Examples, how: ValueSettings, share: bool) -> Objective:
+    """Bradley-Terry on pairs, or cross-entropy on dialogues."""
+    if how.objective == "preference":
         return value_preference_objective(
             examples, how, lambda numbers: value_batch([examples.texts[n] for n in numbers], share, unit=how.unit)
         )
 
     def collate(indices: list[int]) -> dict[str, Any]:
-        batch = value_batch([examples.texts[i] for i in indices], share, unit=how.unit)
+        batch = value_batch([examples.texts[i] for i in examples.rows[indices, 0]], share, unit=how.unit)
         return batch | {"labels": torch.tensor([examples.labels[i] for i in indices]), "items": len(indices)}
 
     def losses(values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -70,11 +61,11 @@ def value_objective(examples: PreferenceExamples | DialogueExamples, how: ValueS
     return Objective(collate, losses, turn_values)
 
 
-def value_preference_objective(examples: PreferenceExamples, how: ValueSettings, lay_out) -> Objective:
+def value_preference_objective(examples: Examples, how: ValueSettings, lay_out) -> Objective:
     """Bradley-Terry on pairs; `lay_out(numbers)` gives the value_batch of the texts with these numbers."""
 
     def collate(indices: list[int]) -> dict[str, Any]:
-        pairs = examples.pairs[indices]
+        pairs = examples.rows[indices]
         numbers, local = np.unique(pairs, return_inverse=True)
         return lay_out(numbers) | {"pairs": torch.from_numpy(local.reshape(pairs.shape)), "items": len(pairs)}
 
@@ -116,28 +107,15 @@ def train_value(
         if not unfinished:
             return None
         chat = ChatFormat.from_pretrained(training.weights)
-        examples: PreferenceExamples | DialogueExamples
         if how.objective == "preference":
-            pairs = encoded_once(
-                lambda: encode_pairs(training.read(PreferencePair), chat, data, dataset), training.accelerator
-            )
-            counts = {"pairs": len(pairs), "texts": len(pairs.texts)}
-            examples = pairs
+            examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+            counts = {"pairs": len(examples), "texts": len(examples.texts)}
         else:
-
-            def encode() -> DialogueExamples:
-                graded = successful(training.read(Trajectory), 0.0, dataset)
-                found = encode_trajectories(graded, chat, data, dataset, hint)
-                check_both_classes(found.labels, dataset)
-                return found
-
-            dialogues = encoded_once(encode, training.accelerator)
-            counts = {"trajectories": len(dialogues), "successes": int(sum(dialogues.labels))}
-            examples = dialogues
-        check_loadable(training.weights)
-
-        def make() -> tuple[torch.nn.Module, Objective]:
-            model = training.value_model()
-            return model, value_objective(examples, how, training.share_prompts(model))
-
-        return training.fit(examples, counts, chat, make)
+            graded = successful(training.read(Trajectory), 0.0, dataset)
+            examples = encode_trajectories(graded, chat, data, dataset, hint)
+            check_both_classes(examples.labels, dataset)
+            counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
+        split = training.split(examples)
+        model = training.with_value_head(training.load_weights(training.weights))
+        objective = value_objective(examples, how, training.share_prompts(model))
+        return training.fit(model, objective, examples, split, counts, chat)

@@ -51,7 +51,7 @@ FRONTEND = {
     | {"pretrain": "Qwen/Qwen2-VL-7B-Instruct", "reference_picture": True, "min_gap": 0.1, "max_epochs": 8},
     **{name: BACKEND[name] for name in ("sampling", "ranking", "value_ranking", "turn_pairs", "actor")},
 }
-CHECKPOINTS = {"save_minutes", "save_epochs"}  # ours, of every training
+CHECKPOINTS = {"save_minutes"}  # ours, of every training
 OURS = {  # settings of frontend files that the paper does not give
     "value_critic": {"max_pixels"},
     "rejection_fine_tuning": {"min_reward"},

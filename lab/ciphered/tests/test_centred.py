@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +15,7 @@ from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.dpo import preference_objective
-from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.examples import Examples
 from sweet_rl.training.settings import PreferenceSettings
 from tests.support.tiny_models import moved, tiny_model
 
@@ -53,7 +52,7 @@ def test_loss_and_gradient_are_those_of_each_text_by_itself(centre, kl_coef):
     frozen, model, every = tiny_model("llama"), moved(tiny_model("llama")), texts()
     reference = [own.astype(np.float64) for own in score_texts(frozen, every)]
     share = share_prompts(model) and share_prompts(frozen)
-    examples = PreferenceExamples(every, np.asarray([[0, 1], [2, 1]]), ["a", "b"], Counter())
+    examples = Examples(every, np.asarray([[0, 1], [2, 1]]), ["a", "b"])
     how = replace(HOW, kl_coef=kl_coef)
     objective = preference_objective(examples, reference, how, share, frozen)
     batch = objective.collate([0, 1])
@@ -83,9 +82,7 @@ def test_centred_credit_has_the_mean_0_over_the_agents_actions_and_a_log_ratio_h
     share = share_prompts(model) and share_prompts(frozen)
     size = frozen.config.vocab_size
     actions = [EncodedText.build([5, 6, v], [0, 0, 1], "") for v in range(size)]
-    examples = PreferenceExamples(
-        actions, np.asarray([[v, (v + 1) % size] for v in range(size)]), ["a"] * size, Counter()
-    )
+    examples = Examples(actions, np.asarray([[v, (v + 1) % size] for v in range(size)]), ["a"] * size)
     reference = [own.astype(np.float64) for own in score_texts(frozen, actions)]
     batch = preference_objective(examples, reference, HOW, share).collate(list(range(size)))
     logps, kl = logps_and_kl(frozen, model, batch).unbind(1)

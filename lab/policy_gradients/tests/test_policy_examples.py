@@ -135,5 +135,3 @@ def test_files_that_teach_nothing_are_refused_with_the_reason(chat):
         encode(chat, [dialogue(chat, name, 0, 1.0) for name in "ab"])
     with pytest.raises(UserError, match=f"2 {SAME_REWARD}"):
         encode(chat, [dialogue(chat, "a", i, 1.0) for i in range(2)])
-    with pytest.raises(UserError, match="--too_long"):
-        encode(chat, pair(chat), too_long="oldest_turns", max_len=100)

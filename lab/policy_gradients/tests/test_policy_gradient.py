@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ def examples() -> PolicyExamples:
     texts = [EncodedText.build(*text, "") for text in zip(ids, trained, strict=True)]
     advantages = [np.asarray(own, dtype=np.float32) for own in ([1, 1], [-2], [0.5, 1.5, 1.5])]
     sampled = [np.full(len(own), -3.0 - i, dtype=np.float32) for i, own in enumerate(advantages)]
-    return PolicyExamples(texts, [1.0, 0.0, 1.0], ["a"] * 3, Counter(), advantages, sampled)
+    return PolicyExamples(texts, np.arange(3)[:, None], ["a"] * 3, advantages=advantages, sampled=sampled)
 
 
 @pytest.mark.parametrize("aggregation, items", [("dialogue", 2), ("constant", 2), ("token", 5)])

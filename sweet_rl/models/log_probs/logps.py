@@ -154,11 +154,6 @@ def _distinct(texts: Sequence[EncodedText]) -> list[int]:
     return [group[0] for group in group_indices(text.key for text in texts)]
 
 
-def batch_count(texts: Sequence[EncodedText], token_budget: int) -> int:
-    """Number of batches in which `in_batches` computes the texts."""
-    return len(batches_by_tokens([texts[i] for i in _distinct(texts)], token_budget))
-
-
 def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """The batch with its tensors on `device`, those in dictionaries of it too."""
 
@@ -170,14 +165,13 @@ def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
     return {name: moved(value) for name, value in batch.items()}
 
 
-@torch.no_grad()  # FSDP2 does not run in inference mode
+@torch.no_grad()
 def in_batches(
     model: torch.nn.Module,
     texts: Sequence[EncodedText],
     token_budget: int,
     compute: Callable[[list[EncodedText], Callable[[dict], dict]], Sequence],
     progress: Callable[[int], None] | None = None,
-    at_least: int = 0,
 ) -> list:
     """The result of `compute` for each text, in the order of `texts`; no gradients. Equal texts are computed once.
 
@@ -188,18 +182,15 @@ def in_batches(
         compute: Function of some texts and of a function that moves a batch to the device, which returns one result
             per text.
         progress: Function that is called after each batch with the number of its texts.
-        at_least: Smallest number of batches; the first one is repeated if there are fewer, because processes that
-            divide a model by ZeRO-3 must compute equally many.
     """
     unique = _distinct(texts)
     device = next(model.parameters()).device
     found: dict[bytes, Any] = {}
-    batches = batches_by_tokens([texts[i] for i in unique], token_budget)
-    for number in range(max(len(batches), at_least)):
-        chosen = [texts[unique[m]] for m in batches[number if number < len(batches) else 0]]
+    for batch in batches_by_tokens([texts[i] for i in unique], token_budget):
+        chosen = [texts[unique[m]] for m in batch]
         values = compute(chosen, lambda batch: on_device(batch, device))
         found.update(zip((text.key for text in chosen), values, strict=True))
-        if progress and number < len(batches):
+        if progress:
             progress(len(chosen))
     return [found[text.key] for text in texts]
 
@@ -210,7 +201,6 @@ def score_texts(
     token_budget: int = 8192,
     share: bool | None = None,
     progress: Callable[[int], None] | None = None,
-    at_least: int = 0,
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
 
@@ -220,7 +210,6 @@ def score_texts(
         token_budget: Number of tokens per batch.
         share: Whether the model was switched by `share_prompts`; default: switch it.
         progress: As in `in_batches`.
-        at_least: As in `in_batches`.
     """
     share = share_prompts(model) if share is None else share
 
@@ -228,4 +217,4 @@ def score_texts(
         logps = completion_logps(model, to_device(lay_out(chosen, share, ROW_TOKENS))).cpu().numpy()
         return np.split(logps, np.cumsum([len(text.targets) for text in chosen])[:-1])
 
-    return in_batches(model, texts, token_budget, compute, progress, at_least)
+    return in_batches(model, texts, token_budget, compute, progress)

@@ -21,6 +21,7 @@ from sweet_rl.runs.cli.groups import CONFIG, Flag, arguments, flags_of, known_na
 from sweet_rl.runs.cli.help import help_text
 from sweet_rl.runs.cli.process import hide_word, leave_process_group, note_command_line, redact_output, set_environment
 from sweet_rl.runs.cli.released import Released
+from sweet_rl.runs.cli.removed import REMOVED
 from sweet_rl.runs.cli.values import coerce, is_bool_word, name_of, read_yaml, takes_bool
 from sweet_rl.runs.errors import UserError, extras_named, os_error_text
 from sweet_rl.runs.printable import printable
@@ -197,6 +198,8 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for where, (key, value) in given.items():
+        if key not in names and key in REMOVED:
+            raise UserError(f"{where} is gone: {REMOVED[key]}")
         if key not in names:
             raise UserError(f"unknown setting {where}. {known_names(key, names)}")
         flag = names[key]

@@ -36,11 +36,13 @@ def stand_in(place: Path, script: str, recipe: str, **variables: str) -> tuple[l
     The script notes the command in the file `commands`, except for `python -c`, and then runs what it is given.
     """
     (place / "bin").mkdir(exist_ok=True, parents=True)
+    (place / "bin" / "hf").write_text("#!/bin/bash\n")
+    (place / "bin" / "hf").chmod(0o755)
     for name in ("python", "torchrun"):
         program = place / "bin" / name
         # In one write, because two lanes note at the same time.
         note = f'line=$(printf \'%q \' {name} "$@"); echo "$line" >>{place}/commands'
-        program.write_text(f'#!/bin/bash\n[ "$1" = -c ] && exit\n{note}\n{script}\n')
+        program.write_text(f'#!/bin/bash\ncase "$*" in -c* | "-m pip check") exit ;; esac\n{note}\n{script}\n')
         program.chmod(0o755)
     (place / "bin" / "activate").touch()  # a virtual environment, which is not entered
     path = f"{place}/bin:{os.environ['PATH']}"
@@ -63,7 +65,7 @@ def listed(recipe: str, place: Path, *words: str, **variables: str) -> tuple[lis
 
 
 def test_the_backend_recipe_goes_on_from_dialogues_that_exist(tmp_path):
-    given = {"OUT": str(tmp_path / "out"), "HUMAN_SERVER": "n1:8000", "PREFLIGHT": "no"}
+    given = {"OUT": str(tmp_path / "out"), "HUMAN_SERVER": "n1:8000"}
     commands, done = listed("run_backend", tmp_path, **given, DIALOGUES="mine.jsonl")
     assert done.returncode == 0, done.stderr
     assert commands[0][1:4] == ["scripts/evaluate_code.py", "--input_path", str(tmp_path / "mine.jsonl")]
@@ -88,7 +90,7 @@ def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, 
     out = tmp_path / "out"
     tasks = {name: str(ROOT / f"{name}.jsonl") for name in ("a", "b")}
     given = {"HUMAN_SERVER": "n1:8000", "TRAIN_TASKS": tasks["a"], "TEST_TASKS": tasks["b"]}
-    given |= {"LAUNCH": "torchrun --nproc_per_node 8", "PREFLIGHT": "no"}
+    given |= {"LAUNCH": "torchrun --nproc_per_node 8"}
     commands, done = listed(recipe, tmp_path, *words, **given, OUT=str(out))
     assert done.returncode == 0, done.stderr
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts.preflight import main as preflight_main
-from sweet_rl.runs.cli import parse_flags
 from tests.support.command_line import ROOT
 
 # `script` runs once the command is noted. Commands of the recipe itself (python -c) are run.
 PROGRAM = """#!/bin/bash
 name=$(basename "$0")
 [ "$1" = -c ] && exec {python} -S "$@"
+[ "$*" = "-m pip check" ] && echo "sweet-rl has requirement x" && exit 1
 for word; do case "$word" in *.py) break ;; esac; done
 echo "$(basename "$word") ${{CUDA_VISIBLE_DEVICES-all}} $name $*" >>{place}/events
 {script}
@@ -69,6 +67,7 @@ class Recipe:
         values = {"python": sys.executable, "place": place}
         for program in ("python", "torchrun"):
             self._program(program, PROGRAM.format(script=step, **values))
+        self._program("hf", f'#!/bin/bash\necho "$*" >>{place}/downloads\n')
         self._program("vllm", VLLM.format(script=server, **values))
         self._program("nvidia-smi", f"#!/bin/bash\nseq 0 {gpus - 1}\n")
 
@@ -99,10 +98,7 @@ class Recipe:
         return process.returncode, out, err
 
     def events(self) -> list[tuple[str, str, str]]:
-        """(script or server_on or server_off, GPUs, command) of all after the first check, in their order."""
-        return [one for one in self.everything() if one[0] != "preflight.py"]
-
-    def everything(self) -> list[tuple[str, str, str]]:
+        """(script or server_on or server_off, GPUs, command) of all, in their order."""
         path = self.place / "events"
         lines = path.read_text().splitlines() if path.exists() else []
         return [tuple(line.split(" ", 2)) for line in lines]
@@ -201,10 +197,10 @@ def test_the_recipes_of_the_paper_follow_the_published_protocol_unless_another_o
         recipe = Recipe(tmp_path / variables.get("PROTOCOL", "released"), name)  # paths are seen from this folder
         code, _, errors = recipe.run(HUMAN_SERVER="n:1", **variables)
         assert code == 0, errors
-        played = [command for script, _, command in recipe.everything() if script.startswith(("simulate", "preflight"))]
+        played = [command for script, _, command in recipe.events() if script.startswith("simulate")]
         graded = [command for script, _, command in recipe.events() if script.startswith("evaluate")]
         agents = 5 if name == "run_backend" else 4
-        assert len(played) == 2 + agents and len(graded) == 1 + agents
+        assert len(played) == 1 + agents and len(graded) == 1 + agents
         assert all(flags in command for command in played), played[0]
         assert {"--paper_grader" in command for command in graded} == {"PROTOCOL" not in variables}
 
@@ -276,41 +272,31 @@ def test_gpus_that_cannot_be_given_are_refused_before_any_step(variables, named,
     assert recipe.events() == []
 
 
-@pytest.mark.parametrize(("name", "variables", "flags"), [
-    ("run_backend", {"HUMAN_GPUS": "0,1,2,3"}, ["--tasks colbench/backend/tr", "--nproc_per_node 4", "--at_once 2"]),
-    ("run_backend", {"HUMAN_SERVER": "n:1", "TRAIN_FLAGS": "--zero_stage 3"}, ["--hostname n:1", "=--zero_stage 3"]),
-    ("run_frontend", {"HUMAN_SERVER": "n:1"}, ["--critic_model Qwen/Qwen2-VL-7B-Instruct", "value_critic.yaml"]),
-    ("run_one_gpu", {}, ["--env_model Qwen/Qwen2.5", "--launch python", "--at_once 1", "configs/one_gpu/critic.yaml"]),
-])  # fmt: skip
-def test_what_a_run_needs_is_checked_before_anything_is_started(name, variables, flags, tmp_path):
-    note = f'printf "%q " "$@" >{tmp_path}/words; echo FAILED: disk'
-    recipe = Recipe(tmp_path, name, step=f'case "$*" in *preflight*) {note} ;; esac; exit 1')
-    code, printed, _ = recipe.run(**variables)
-    assert code == 1 and "FAILED: disk" in printed
-    ((script, _, command),) = recipe.everything()
-    assert script == "preflight.py" and all(flag in command for flag in flags), command
-    parsed = parse_flags(preflight_main, shlex.split((tmp_path / "words").read_text())[1:])
-    assert parsed["recipe"] == f"bash scripts/{name}.sh"
-    recipe.run(**variables, PREFLIGHT="no")
-    assert recipe.events()
+@pytest.mark.parametrize(
+    ("name", "variables", "models"),
+    [
+        ("run_backend", {"HUMAN_GPUS": "0,1,2,3"}, ["meta-llama/Llama-3.1-8B-Instruct", "some/human"]),
+        ("run_backend", {"HUMAN_SERVER": "n:1", "AGENT": "scripts"}, []),
+        ("run_frontend", {"HUMAN_SERVER": "n:1"}, ["meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen2-VL-7B-Instruct"]),
+    ],
+)
+def test_models_that_are_no_folders_are_downloaded_and_packages_that_do_not_fit_are_a_warning(
+    name, variables, models, tmp_path
+):
+    recipe = Recipe(tmp_path, name, step="exit 1")
+    code, printed, _ = recipe.run(**variables, HUMAN="some/human")
+    assert code == 1 and "has requirement" in printed
+    assert recipe.events(), "the first step was begun"
+    path = tmp_path / "downloads"
+    lines = path.read_text().splitlines() if path.exists() else []
+    assert lines == [f"download {model} --exclude original/*" for model in models]
 
 
-@pytest.mark.parametrize("name", ["run_backend", "run_frontend", "run_one_gpu"])
-def test_a_smoke_run_without_a_package_ends_before_its_first_step(name, tmp_path):
-    note = f'printf "%q " "$@" >{tmp_path}/words; echo FAILED: versions; exit 1'
-    recipe = Recipe(tmp_path, name, step=f'case "$*" in *preflight*) {note} ;; esac')
-    code, printed, _ = recipe.run("--smoke")
-    assert code == 1 and printed == "FAILED: versions\n"
-    assert [script for script, *_ in recipe.everything()] == ["preflight.py"]
-    parsed = parse_flags(preflight_main, shlex.split((tmp_path / "words").read_text())[1:])
-    assert parsed["packages_only"] and parsed["hostname"], "a human with a server of its own needs no vLLM here"
-    assert parsed["recipe"] == f"bash scripts/{name}.sh --smoke"
-
-
-def test_the_check_alone_starts_nothing(tmp_path):
+def test_the_check_alone_is_refused_before_it_would_start_the_whole_run(tmp_path):
     recipe = Recipe(tmp_path)
-    assert recipe.run(HUMAN_GPUS="0,1,2,3", PREFLIGHT="only")[0] == 0
-    assert [script for script, *_ in recipe.everything()] == ["preflight.py"]
+    code, _, errors = recipe.run(HUMAN_GPUS="0,1,2,3", PREFLIGHT="only")
+    assert code == 2 and "PREFLIGHT=only is gone" in errors and "NUM_TASKS=4" in errors
+    assert recipe.events() == []
 
 
 def test_a_message_names_the_recipe_that_was_called(tmp_path):

@@ -166,7 +166,7 @@ def test_pairs_written_as_plain_strings_train_the_same_tokens(walk):
     ours = encode_pairs(read_records(walk.folder / "pairs.jsonl", PreferencePair), walk.chat, DataSettings())
     theirs = encode_pairs(strings, walk.chat, DataSettings(response_template=walk.markup.agent))
     assert [text.key for text in ours.texts] == [text.key for text in theirs.texts]
-    assert ours.pairs.tolist() == theirs.pairs.tolist()
+    assert ours.rows.tolist() == theirs.rows.tolist()
 
 
 def test_candidates_continue_the_prompt_of_the_file_and_are_ranked_with_the_solution_before_it(walk):

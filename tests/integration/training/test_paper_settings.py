@@ -1,4 +1,4 @@
-"""Each kind of training in configs/paper, by two processes under ZeRO and FSDP2: only model and sizes are replaced."""
+"""Each kind of training in configs/paper, by two processes under ZeRO: only model and sizes are replaced."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ for words in json.loads(sys.argv[1]):
     main = runpy.run_path("{script}")["main"]
     main(**arguments(main, parse_flags(main, words)))
 """
-ENGINES = {  # FSDP2 first: accelerate remembers in the environment that a process has used DeepSpeed
-    "fsdp2": ["--zero_stage", "none", "--sharding", "fsdp2"], "2": ["--zero_stage", "2"], "3": ["--zero_stage", "3"],
-}  # fmt: skip
+ENGINES = {"2": ["--zero_stage", "2"], "3": ["--zero_stage", "3"]}
 PRECISIONS = {"float32": "--nobf16", "bfloat16": "--bf16"}
 ALL = [f"{precision} {engine}" for engine in ENGINES for precision in PRECISIONS]
 PAPER = "bfloat16 2"  # of all files of configs/paper/backend and frontend
@@ -70,10 +68,10 @@ def data(tiny_chat, tmp_path_factory) -> dict[str, Path]:
     ("config", "script", "dataset", "ways"),
     [
         ("backend/critic", "train_dpo", "pairs", ALL),
-        ("backend/rejection_fine_tuning", "train_sft", "dialogues", ["float32 fsdp2", PAPER, "float32 3"]),
-        ("backend/value_critic", "train_value", "pairs", ["float32 fsdp2", "bfloat16 fsdp2", PAPER, "float32 3"]),
-        ("backend/value_function", "train_value", "dialogues", ["float32 fsdp2", PAPER, "float32 3"]),
-        ("frontend/value_critic", "train_value", "pages", ["float32 fsdp2", PAPER, "float32 3"]),
+        ("backend/rejection_fine_tuning", "train_sft", "dialogues", [PAPER, "float32 3"]),
+        ("backend/value_critic", "train_value", "pairs", [PAPER, "float32 3"]),
+        ("backend/value_function", "train_value", "dialogues", [PAPER, "float32 3"]),
+        ("frontend/value_critic", "train_value", "pages", [PAPER, "float32 3"]),
     ],
 )
 def test_divided_models_train_what_plain_torch_does(config, script, dataset, ways, data, request, tmp_path):

@@ -20,7 +20,7 @@ from sweet_rl.runs.cli.groups import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.training import loop
-from sweet_rl.training.checkpoints import Checkpoints
+from sweet_rl.training.engine import STATE, Engine
 from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import EOS
@@ -108,16 +108,16 @@ import os, runpy, signal
 
 from sweet_rl.training import loop
 
-finite_figures = loop.finite_figures
+check_finite = loop.check_finite
 
 
 def killed_before_a_step(step, *arguments):
     if step == {step} + 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return finite_figures(step, *arguments)
+    return check_finite(step, *arguments)
 
 
-loop.finite_figures = killed_before_a_step
+loop.check_finite = killed_before_a_step
 runpy.run_path("{script}", run_name="__main__")
 """
 
@@ -143,7 +143,7 @@ def test_a_killed_training_with_dropout_ends_with_the_same_bits_and_the_same_log
     class Killed(BaseException):
         pass
 
-    check = loop.finite_figures
+    check = loop.check_finite
 
     def kill(step, *arguments):
         if step == 4:
@@ -153,7 +153,7 @@ def test_a_killed_training_with_dropout_ends_with_the_same_bits_and_the_same_log
     more = {"max_samples": 21, "save_steps": 2, "lora_rank": 2, "lora_dropout": 0.3, "logging_steps": 3}
     train(**settings(tmp_path / "whole", **more))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(loop, "finite_figures", kill)
+        patch.setattr(loop, "check_finite", kill)
         train(**settings(tmp_path / "killed", **more))
     train(**settings(tmp_path / "killed", **more))
     whole, killed = (weights(tmp_path / name) for name in ("whole", "killed"))
@@ -167,19 +167,19 @@ def test_a_killed_training_with_dropout_ends_with_the_same_bits_and_the_same_log
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_room(settings, tmp_path, capsys):
-    save = Checkpoints.save
+    save = Engine.save
+    saved = []
 
-    def save_on_a_full_disk(self, step, log):
-        """From the fourth step on there is no room for weights."""
-        if step == 4:
-            folder = self.folder / "checkpoint-4"
-            folder.mkdir()
-            (folder / "__0_0.distcp").symlink_to("/dev/full")
-        save(self, step, log)
+    def save_on_a_full_disk(self, folder):
+        """At the second checkpoint there is no room for weights."""
+        saved.append(folder)
+        if len(saved) == 2:
+            (folder / STATE).symlink_to("/dev/full")
+        save(self, folder)
 
     flags = settings(tmp_path / "out", max_samples=32, max_epochs=1, save_steps=2)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=f"{tmp_path}/out: .*full"):
-        patch.setattr(Checkpoints, "save", save_on_a_full_disk)
+        patch.setattr(Engine, "save", save_on_a_full_disk)
         train(**flags)
     train(**flags)
     assert "going on from step 2" in capsys.readouterr().out
@@ -227,7 +227,7 @@ def test_the_reference_may_be_another_model_than_the_one_that_is_trained(
     examples = encode_pairs(read_records(flags["dataset"], PreferencePair, 8), tiny_chat, DataSettings())
     own, ref = (score_texts(load_frozen(path, device="cpu"), examples.texts) for path in (tiny_chat_model, tiny_agent))
     ratio = [float((p - r).sum()) for p, r in zip(own, ref, strict=True)]
-    expected = sum(0.1 * (ratio[chosen] - ratio[rejected]) for chosen, rejected in examples.pairs) / 8
+    expected = sum(0.1 * (ratio[chosen] - ratio[rejected]) for chosen, rejected in examples.rows) / 8
     assert abs(expected) > 1e-3 and line["margin"] == pytest.approx(expected, abs=1e-4)  # before the first step
 
 

@@ -1,104 +1,94 @@
-"""When checkpoints are written, which one is continued, and what a full disk says."""
+"""When checkpoints are written, and which one is continued."""
 
 from __future__ import annotations
 
 import errno
 import json
-import os
-import shutil
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-import torch
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.checkpoints import (
-    COMPLETE,
-    Checkpoints,
-    check_files,
-    full_disk_named,
-    last_checkpoint,
-    mark_complete,
-    processes_of,
-)
+from sweet_rl.training.checkpoints import PARTIAL, STATE, Checkpoints
+from sweet_rl.training.run import full_disk_named
 from sweet_rl.training.settings import TrainingSettings
 
 
-def write_checkpoint(folder, step: int, complete: bool = True, best: int | None = None):
-    path = folder / f"checkpoint-{step}"
-    path.mkdir()
-    (path / "state.json").write_text(json.dumps({"best": best and {"step": best}}))
-    if complete:
-        (path / COMPLETE).write_text(json.dumps({"processes": 2}))
-    return path
+class Processes(SimpleNamespace):
+    """One process, or the first of several."""
+
+    is_main_process = True
+
+    def wait_for_everyone(self) -> None:
+        pass
 
 
-def test_the_newest_complete_checkpoint_is_continued_and_the_others_are_removed(tmp_path):
-    assert last_checkpoint(tmp_path) is None
-    for step, complete in ((9, True), (10, True), (100, False)):
-        write_checkpoint(tmp_path, step, complete)
-    assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
-    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
+class Files:
+    """An engine whose state is one file."""
+
+    def __init__(self, processes: int = 1):
+        self.accelerator = Processes(num_processes=processes)
+        self.loaded = None
+
+    def save(self, folder) -> None:
+        assert folder.name == PARTIAL
+        (folder / "weights").write_text("weights")
+
+    def load(self, folder) -> None:
+        self.loaded = folder.name
 
 
-def test_what_is_no_checkpoint_stays_and_of_a_link_only_the_link_is_removed(tmp_path):
-    folder, elsewhere = tmp_path / "checkpoints", tmp_path / "elsewhere"
-    folder.mkdir(), elsewhere.mkdir()
-    (folder / "checkpoint-old").mkdir()
-    (folder / "checkpoint-7").write_text("notes")
-    (elsewhere / "precious").write_text("")
-    (folder / "checkpoint-8").symlink_to(elsewhere)
-    newest = write_checkpoint(folder, 5)
-    assert last_checkpoint(folder) == newest
-    assert {path.name for path in folder.iterdir()} == {"checkpoint-old", "checkpoint-7", "checkpoint-5"}
-    assert (elsewhere / "precious").exists()
+LOG = SimpleNamespace(state=lambda: ["a line"], restore=lambda state: LOG.restored.append(state), restored=[])
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", "[" * 100_000, '{"processes": "x"}'])
-def test_a_damaged_number_of_processes_names_the_checkpoint(content, tmp_path):
-    path = write_checkpoint(tmp_path, 3)
-    (path / COMPLETE).write_text(content)
-    with pytest.raises(UserError, match="checkpoint-3 is damaged"):
-        processes_of(path)
+def names(folder) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
-def test_an_older_checkpoint_stays_until_the_newer_one_is_complete_and_the_best_one_after(tmp_path):
-    for step in (3, 7, 9):
-        path = write_checkpoint(tmp_path, step, complete=step < 9)
-    mark_complete(tmp_path, 9, best=3, processes=4)
-    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-3", "checkpoint-9"}
-    assert processes_of(path) == 4
-    assert not (path / f"{COMPLETE}.partial").exists()
+def test_the_newest_whole_checkpoint_is_continued_and_what_is_torn_is_written_over(tmp_path):
+    checkpoints = Checkpoints(tmp_path, TrainingSettings(), Files())
+    assert checkpoints.newest() is None and checkpoints.resume(LOG) == 0
+    (tmp_path / PARTIAL).mkdir()
+    (tmp_path / PARTIAL / "half").write_text("")
+    (tmp_path / "checkpoint-old").mkdir()
+    for step in (9, 10):
+        checkpoints.save(step, LOG)
+    assert names(tmp_path) == {"checkpoint-10", "checkpoint-old"}
+    assert names(tmp_path / "checkpoint-10") == {"weights", STATE}
+    (tmp_path / PARTIAL).mkdir()  # of a training that was killed while it wrote
+    engine = Files()
+    assert Checkpoints(tmp_path, TrainingSettings(), engine).resume(LOG) == 10
+    assert engine.loaded == "checkpoint-10" and LOG.restored == [["a line"]]
 
 
-@pytest.mark.parametrize("name", ["state.json", "parts/weights"])
-def test_a_file_of_another_content_and_the_same_size_is_named(name, tmp_path):
-    path = write_checkpoint(tmp_path, 3, complete=False)
-    (path / "parts").mkdir()
-    (path / "parts" / "weights").write_bytes(b"abc")
-    mark_complete(tmp_path, 3, best=None, processes=1)
-    check_files(path)
-    (path / name).write_bytes((path / name).read_bytes()[:-1] + b"\0")
-    with pytest.raises(UserError, match=f"{path / name} is damaged: .*Remove the checkpoint"):
-        check_files(path)
+def test_an_older_checkpoint_stays_until_the_newer_one_is_whole_and_the_best_one_after(tmp_path):
+    checkpoints = Checkpoints(tmp_path, TrainingSettings(keep="best"), Files())
+    checkpoints.evaluated(3, 0.5)
+    for step in (3, 7):
+        checkpoints.save(step, LOG)
+    assert names(tmp_path) == {"checkpoint-3", "checkpoint-7"}
+    checkpoints.engine.save = lambda folder: (folder / "no" / "folder").write_text("")
+    with pytest.raises(FileNotFoundError):
+        checkpoints.save(9, LOG)
+    assert names(tmp_path) == {"checkpoint-3", "checkpoint-7", PARTIAL}
+    checkpoints = Checkpoints(tmp_path, TrainingSettings(keep="best"), Files())
+    assert checkpoints.resume(LOG) == 7 and checkpoints.load_best() == 3
+    assert checkpoints.engine.loaded == "checkpoint-3"
 
 
-@pytest.mark.parametrize("damage", ["content", "file", "folder"])
-def test_a_damaged_best_checkpoint_is_named_before_the_training_goes_on(damage, tmp_path):
-    for step in (3, 4):
-        path = write_checkpoint(tmp_path, step, complete=False, best=3)
-        mark_complete(tmp_path, step, best=3, processes=1)
-    check_files(path)
-    weights = tmp_path / "checkpoint-3" / "state.json"
-    if damage == "folder":
-        shutil.rmtree(weights.parent)
-    elif damage == "file":
-        weights.unlink()
-    else:
-        weights.write_bytes(b"\0" * weights.stat().st_size)
-    with pytest.raises(UserError, match="checkpoint-3.*Remove the checkpoint and any newer one beside it"):
-        check_files(last_checkpoint(tmp_path))
+def test_under_zero_another_number_of_processes_is_refused_by_name(tmp_path):
+    Checkpoints(tmp_path, TrainingSettings(zero_stage=2), Files(processes=2)).save(4, LOG)
+    assert Checkpoints(tmp_path, TrainingSettings(zero_stage=2), Files(processes=2)).newest()
+    assert Checkpoints(tmp_path, TrainingSettings(), Files(processes=1)).newest()
+    with pytest.raises(UserError, match="checkpoint-4 was written by 2 processes, .*not 4, or give --overwrite"):
+        Checkpoints(tmp_path, TrainingSettings(zero_stage=2), Files(processes=4)).newest()
+
+
+def test_a_checkpoint_of_an_earlier_version_is_refused_by_name(tmp_path):
+    (tmp_path / "checkpoint-4").mkdir()
+    (tmp_path / "checkpoint-4" / STATE).write_text(json.dumps({"step": 4, "best": None, "log": {}}))
+    with pytest.raises(UserError, match="checkpoint-4 was written by an earlier version"):
+        Checkpoints(tmp_path, TrainingSettings(), Files()).newest()
 
 
 def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int], list[int]]:
@@ -115,21 +105,20 @@ def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int],
     return saved, evaluated
 
 
-def test_checkpoints_are_written_at_the_ends_of_epochs_by_steps_and_by_time(monkeypatch):
+def test_checkpoints_are_written_by_steps_by_time_and_to_keep_the_best(monkeypatch):
     now = [0.0]
 
     def seconds():
         now[0] += 15  # per step
         return now[0]
 
-    assert saved_steps(10, 5) == ([5, 10], [5, 10])
-    assert saved_steps(10, 5, save_steps=4) == ([4, 5, 8, 10], [4, 5, 8, 10])
-    assert saved_steps(10, 5, save_steps=4, save_epochs=False) == ([4, 8], [4, 5, 8, 10])
-    assert saved_steps(10, 5, save_epochs=False, keep="best") == ([5, 10], [5, 10])
+    assert saved_steps(10, 5) == ([], [5, 10])
+    assert saved_steps(10, 5, save_steps=4) == ([4, 8], [4, 5, 8, 10])
+    assert saved_steps(10, 5, keep="best") == ([5, 10], [5, 10])
     monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=seconds))
     saved, evaluated = saved_steps(20, 10, save_minutes=1)
     assert evaluated == [10, 20], "a checkpoint by time is not evaluated: the next run would evaluate at another step"
-    assert 10 in saved and 20 in saved and 4 <= len(saved) <= 8
+    assert 4 <= len(saved) <= 8
 
 
 def test_all_processes_follow_the_clock_of_the_first(monkeypatch):
@@ -149,38 +138,8 @@ def test_the_best_checkpoint_is_that_of_the_lowest_evaluation():
     assert last.best is None
 
 
-def test_a_file_of_a_checkpoint_that_is_missing_or_cut_is_named(tmp_path):
-    (tmp_path / COMPLETE).write_text('{"files": {"state.json": 3}}')
-    with pytest.raises(UserError, match="state.json is missing"):
-        check_files(tmp_path)
-    (tmp_path / "state.json").write_text("{}")
-    with pytest.raises(UserError, match="state.json has 2 bytes instead of 3"):
-        check_files(tmp_path)
-    (tmp_path / "state.json").write_text("{ }")
-    check_files(tmp_path)
-
-
-def torch_save(path):
-    torch.save({"weights": torch.zeros(100_000)}, path)
-
-
-def numpy_save(path):
-    with open(path, "wb") as file:
-        np.savez(file, weights=np.zeros(100_000))
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("write", [torch_save, numpy_save])
-def test_a_full_disk_is_named(write, tmp_path):
-    (tmp_path / "file").symlink_to("/dev/full")
-    with pytest.raises(UserError, match=f"{tmp_path}: the disk is full .*same command again"):
-        with full_disk_named(tmp_path):
-            write(tmp_path / "file")
-
-
-def test_safetensors_words_are_known_and_other_errors_stay_what_they_are(tmp_path):
-    words = "Error while serializing: I/O error: No space left on device (os error 28)"  # of safetensors 0.8
-    with pytest.raises(UserError, match="the disk is full"), full_disk_named(tmp_path):
-        raise RuntimeError(words)
+def test_a_full_disk_is_named_and_other_errors_stay_what_they_are(tmp_path):
+    with pytest.raises(UserError, match=f"{tmp_path}: the disk is full.*same command again"), full_disk_named(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(PermissionError), full_disk_named(tmp_path):
         raise PermissionError(errno.EACCES, "no")

@@ -1,4 +1,4 @@
-"""DeepSpeed's configuration and its counts of steps. DeepSpeed itself is not started."""
+"""DeepSpeed's configuration and a script without a launcher. DeepSpeed itself is not started."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 from types import SimpleNamespace
 
 import pytest
-import torch
 
-from sweet_rl.training.deepspeed import deepspeed_config, fill_sizes, separate_steps
-from sweet_rl.training.engine import name_lone_process
+from sweet_rl.training.deepspeed import deepspeed_config, fill_sizes, name_lone_process
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -19,19 +17,6 @@ def test_the_optimisers_state_is_offloaded_if_asked_for():
     assert config["zero_optimization"]["stage"] == 3 and "offload_optimizer" not in config["zero_optimization"]
     config = deepspeed_config(TrainingSettings(zero_stage=2, adam_offload=True))
     assert config["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
-
-
-def test_counts_of_steps_that_are_one_tensor_are_separated():
-    weights = [torch.zeros(2, requires_grad=True) for _ in range(3)]
-    adam = torch.optim.AdamW(weights, foreach=False)
-    shared = torch.tensor(5.0)
-    for weight in weights:
-        weight.grad = torch.ones(2)
-        adam.state[weight] = {"step": shared, "exp_avg": torch.zeros(2), "exp_avg_sq": torch.zeros(2)}
-    wrapped = SimpleNamespace(optimizer=SimpleNamespace(optimizer=adam))
-    separate_steps(wrapped)
-    adam.step()
-    assert [adam.state[weight]["step"].item() for weight in weights] == [6, 6, 6]
 
 
 def test_a_script_without_a_launcher_is_the_only_process(monkeypatch):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.training.dpo import preference_objective
-from sweet_rl.training.examples import PreferenceExamples
+from sweet_rl.training.examples import Examples
 from sweet_rl.training.settings import PreferenceSettings
 
 
@@ -18,7 +16,7 @@ def test_a_batch_holds_each_text_once_with_its_own_reference():
 
     texts = [text(1, 2), text(1, 3, 4), text(1, 5)]
     reference = [np.asarray([-0.1]), np.asarray([-0.2, -0.3]), np.asarray([-0.4])]
-    examples = PreferenceExamples(texts, np.asarray([[2, 1], [0, 1], [2, 0]]), [None] * 3, Counter())
+    examples = Examples(texts, np.asarray([[2, 1], [0, 1], [2, 0]]), [None] * 3)
     collate = preference_objective(examples, reference, PreferenceSettings()).collate
     batch = collate([0, 2])
     assert batch["pairs"].tolist() == [[2, 1], [2, 0]] and batch["items"] == 2

@@ -9,29 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.method.candidate_texts import prompt_parts
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, read_records
 from sweet_rl.training.examples import (
     DROPPED,
     EMPTY,
     EQUAL,
     NO_EOS,
-    NO_REASONING,
-    REASONING,
-    SHORTENED,
     encode_pairs,
     encode_replies,
     encode_trajectories,
     split_by_task,
     successful,
-    turns_to_leave_out,
-    without_oldest_turns,
 )
 from sweet_rl.training.settings import DataSettings
-from tests.support.field_tokenizers import field_tokenizer
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 
@@ -61,65 +54,11 @@ def trained(chat: ChatFormat, text) -> str:
     return chat.tokenizer.decode(text.ids[text.targets].tolist())
 
 
-def test_the_oldest_turns_go_with_the_replies_to_them_and_the_markup_stays_whole(chat):
-    parts = conversation(chat, "first", "second", "third")
-    for count, left in enumerate((("first", "second", "third"), ("second", "third"), ("third",))):
-        assert without_oldest_turns(parts, count) == conversation(chat, *left)
-    with pytest.raises(ValueError, match="the last one stays"):
-        without_oldest_turns(parts, 3)
-    silent = [{"text": "no turn", "train": False}]
-    assert without_oldest_turns(silent, 0) == silent
-
-
-def test_as_few_turns_go_as_must(chat):
-    parts = conversation(chat, "first", "second", "third")
-
-    def length(some):
-        return len(chat.encode(some)[0])
-
-    whole, two = length(parts), length(without_oldest_turns(parts, 1))
-    assert turns_to_leave_out(parts, length, whole) == 0
-    assert turns_to_leave_out(parts, length, whole - 1) == 1
-    assert turns_to_leave_out(parts, length, two) == 1
-    assert turns_to_leave_out(parts, length, 5) is None
-
-
-def test_a_dialogue_loses_its_oldest_turns_never_its_answer_and_no_eos_is_forged(chat):
-    long = conversation(chat, "a" * 50, "the answer", cut=True)
-    pairs = [PreferencePair(long, conversation(chat, "short"), id="p")]
-    most = len(chat.encode(long)[0]) - 1
-    examples = encode_pairs(pairs, chat, DataSettings(max_len=most, too_long="oldest_turns"))
-    assert examples.counts == {SHORTENED: 1, NO_EOS: 1}
-    chosen, rejected = (text_of(chat, examples.texts[i]) for i in examples.pairs[0])
-    assert chosen == "<|bos|><|user|>task<|end|><|assistant|>the answer"
-    assert rejected == "<|bos|><|user|>task<|end|><|assistant|>short<|end|>"
-    with pytest.raises(UserError, match="none of its 1 pairs"):
-        encode_pairs(pairs, chat, DataSettings(max_len=most))
-
-
-def test_turn_pairs_lose_the_same_turns_of_their_history(chat):
-    history = [
-        {"role": "user", "content": "task"}, {"role": "assistant", "content": "old" * 9},
-        {"role": "user", "content": "yes"}, {"role": "assistant", "content": "newer"},
-        {"role": "user", "content": "no"},
-    ]  # fmt: skip
-    prompt = prompt_parts(TurnCandidates(input=chat.prompt(history), older_output="", additional_outputs=["x"]))
-    pair = PreferencePair(
-        [*prompt, {"text": "y" * 40 + EOS, "train": True}], [*prompt, {"text": "n" + EOS, "train": True}], id="p"
-    )
-    examples = encode_pairs([pair], chat, DataSettings(max_len=80, too_long="oldest_turns"))
-    chosen, rejected = (examples.texts[i] for i in examples.pairs[0])
-    assert chosen.prompt == rejected.prompt
-    assert text_of(chat, rejected) == (
-        "<|bos|><|user|>task<|end|><|assistant|>newer<|end|><|user|>no<|end|><|assistant|>n<|end|>"
-    )
-
-
-def test_what_cannot_be_shortened_enough_and_what_is_equal_is_left_out_and_counted(chat):
+def test_what_is_too_long_and_what_is_equal_is_left_out_and_counted(chat):
     good = PreferencePair(conversation(chat, "yes"), conversation(chat, "no"), id="good", task_id="t")
     same = PreferencePair(conversation(chat, "yes"), conversation(chat, "yes"), id="same")
     long = PreferencePair(conversation(chat, "z" * 200), conversation(chat, "no"), id="long")
-    examples = encode_pairs([good, same, long], chat, DataSettings(max_len=60, too_long="oldest_turns"))
+    examples = encode_pairs([good, same, long], chat, DataSettings(max_len=60))
     assert examples.counts == {DROPPED: 1, EQUAL: 1} and len(examples) == 1 and examples.tasks == ["t"]
     untrained = PreferencePair([{"text": "a", "train": False}], conversation(chat, "no"), id="odd one")
     with pytest.raises(UserError, match="odd one.*chosen"):
@@ -213,8 +152,8 @@ def test_equal_texts_of_different_pairs_are_one_text(chat):
     yes, no, maybe = (conversation(chat, reply) for reply in ("yes", "no", "maybe"))
     pairs = [PreferencePair(yes, no, id="a"), PreferencePair(maybe, no, id="b"), PreferencePair(no, yes, id="c")]
     examples = encode_pairs(pairs, chat, DataSettings())
-    assert len(examples.texts) == 3 and examples.pairs.tolist() == [[0, 1], [2, 1], [1, 0]]
-    assert examples.lengths == [max(len(examples.texts[i]) for i in pair) for pair in examples.pairs]
+    assert len(examples.texts) == 3 and examples.rows.tolist() == [[0, 1], [2, 1], [1, 0]]
+    assert examples.lengths == [max(len(examples.texts[i]) for i in pair) for pair in examples.rows]
     assert len(set(examples.prompts)) == 1
 
 
@@ -231,8 +170,6 @@ def test_of_strings_that_begin_alike_what_follows_the_last_shared_header_is_trai
     examples = encode_pairs([pair, pair], chat, DataSettings())
     assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "yellow"]
     assert caplog.text.count("'<|assistant|>'") == 1 and "no --response_template" in caplog.text
-    shorter = encode_pairs([pair], chat, DataSettings(max_len=len(examples.texts[0]) - 2, too_long="oldest_turns"))
-    assert "why?" not in chat.tokenizer.decode(shorter.texts[0].ids.tolist()) and shorter.counts[SHORTENED] == 1
 
 
 def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
@@ -240,16 +177,6 @@ def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
     examples = encode_pairs([PreferencePair.from_dict(row)], chat, DataSettings())
     assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "no<|end|>"]
     assert chat.tokenizer.decode(examples.texts[0].ids[: examples.texts[0].prompt_length].tolist()) == BEGINNING
-
-
-def test_a_prompt_without_chat_markup_is_named_once(chat, caplog):
-    bare = [PreferencePair.from_dict({"prompt": f"q{n}", "chosen": "a", "rejected": "b"}) for n in range(2)]
-    encode_pairs(bare, chat, DataSettings())
-    assert caplog.text.count("has no '<|assistant|>'") == 1
-    caplog.clear()
-    laid_out = {"prompt": BEGINNING, "chosen": f"a{EOS}", "rejected": f"b{EOS}"}
-    encode_pairs([PreferencePair.from_dict(laid_out)], chat, DataSettings())
-    assert not caplog.text
 
 
 @pytest.mark.parametrize(("end", "what"), [("<|eot_id|>", "text"), ("<|eot_id|>\n", "text"), ("<|eot_id|>", "plain")])
@@ -264,7 +191,6 @@ def test_a_marker_that_ends_a_turn_of_another_family_is_trained_as_the_eos_of_th
     close = end if what == "plain" else EOS
     assert [trained(chat, text) for text in examples.texts] == [f"yes{close}", f"no{close}"]
     assert f"why?{EOS}so<|eot_id|>" in text_of(chat, examples.texts[0])
-    assert caplog.text.count("has no '<|assistant|>'") == 1
 
 
 def test_strings_in_the_markup_of_another_family_are_refused_by_their_place(chat):
@@ -338,12 +264,3 @@ def test_a_text_beyond_the_context_is_refused_with_its_line_unless_it_is_left_ou
         with pytest.raises(UserError, match=r"pairs.jsonl, line 2, pair '80', 'chosen': .* has 64. Give --max_len 64"):
             encode_pairs(read, chat, DataSettings(max_len=most))
     assert encode_pairs(read, chat, DataSettings(max_len=64)).counts == {DROPPED: 1}
-
-
-def test_it_is_counted_what_training_sees_of_earlier_reasoning():
-    thought = "<think>\nIt is Monday.\n</think>\n\nWhich?"
-    said = [{"role": role, "content": text} for role, text in [("user", "a"), ("assistant", thought)] * 2]
-    for name, count in (("qwen3", NO_REASONING), ("keeps its reasoning", REASONING)):
-        one = Trajectory(Task("a", "s"), said, answer="x", id="one", reward=1.0)
-        examples = encode_trajectories([one], ChatFormat(field_tokenizer(name)), DataSettings())
-        assert examples.counts == {count: 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,15 +12,17 @@ import pytest
 import torch
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.batches import FILLER, collated
+from sweet_rl.training.batches import FILLER
 from sweet_rl.training.checkpoints import Checkpoints
-from sweet_rl.training.log import Log, add_to, means_over_items, tracker_names
-from sweet_rl.training.loop import batch_losses, evaluate, train
-from sweet_rl.training.objective import Objective
+from sweet_rl.training.log import Log, means_over_items, totals, tracker_names
+from sweet_rl.training.loop import Objective, batch_losses, check_first_loss, collated, evaluate, has_dropout, train
+from sweet_rl.training.lora import with_adapter
 from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import TrainingSettings
 from tests.support.tiny_models import tiny_model
+
+LN2 = math.log(2)
 
 
 @dataclass
@@ -63,7 +66,7 @@ def run(tmp_path):
             seen.append(indices)
             return collate_them(indices)
 
-        how = TrainingSettings(**{"train_batch_size": 4, "micro_train_batch_size": 2, "save_epochs": False, **settings})
+        how = TrainingSettings(**{"train_batch_size": 4, "micro_train_batch_size": 2, **settings})
         split = tuple(np.asarray(side, dtype=np.int64) for side in (train_on, held_out))
         engine = make_engine(how)
         log = Log(engine.accelerator, [], tmp_path)
@@ -107,7 +110,7 @@ def test_an_example_that_only_fills_up_a_process_counts_nowhere():
     loss, figures, _ = batch_losses(model, OBJECTIVE, collated(OBJECTIVE, [FILLER, 7]), engine)
     assert loss == 0 and figures["double"] == 0 and figures["items"] == 0 and figures["tokens"] == 0
     loss, figures, _ = batch_losses(model, OBJECTIVE, collated(OBJECTIVE, [3, 5]), engine)
-    assert loss == 8 and means_over_items(figures, engine.accelerator)["double"] == 8
+    assert loss == 8 and means_over_items(totals(figures, engine.accelerator))["double"] == 8
 
 
 def test_the_first_step_is_checked_against_the_loss_of_equal_models(run):
@@ -151,21 +154,59 @@ def test_a_training_of_some_steps_goes_through_the_examples_as_often_as_it_takes
 
 def test_a_log_goes_on_where_a_checkpoint_was_written(tmp_path):
     engine = make_engine(TrainingSettings())
-    figures = {"double": torch.tensor(6.0), "items": torch.tensor(2.0), "tokens": torch.tensor(5)}
+    sums = {"double": 6.0, "items": 2.0, "tokens": 5.0}
     logs = [Log(engine.accelerator, [], tmp_path) for _ in range(2)]
     whole, continued = logs
     for log in logs:
         log.begin(0, 2)
-        add_to(log.sums, figures)
-        log.step(1, 3.0, write=False)
+        log.step(1, 3.0, sums, write=False)
     stopped, continued = continued, Log(engine.accelerator, [], tmp_path)
     continued.restore(json.loads(json.dumps(stopped.state())))
     continued.begin(1, 2)
     for log in (whole, continued):
-        add_to(log.sums, {"double": torch.tensor(1.0), "items": torch.tensor(1.0), "tokens": torch.tensor(5)})
-        log.step(2, 5.0, write=True)
+        log.step(2, 5.0, {"double": 1.0, "items": 1.0, "tokens": 5.0}, write=True)
     (one,), (other,) = whole.history, continued.history
     assert one["loss"] == other["loss"] == 4 and one["double"] == other["double"] == pytest.approx(7 / 3)
+
+
+@pytest.mark.parametrize("loss, distance, bf16", [
+    (LN2 + 9e-5, 1e-6, False), (LN2 - 9e-5, 1e-6, False), (0.0, 0.0, True), (LN2 + 0.01, 0.03, True),
+])  # fmt: skip
+def test_what_rounding_does_to_the_first_loss_is_taken(loss, distance, bf16):
+    check_first_loss(first_sums(loss, distance), LN2 if loss else 0.0, bf16)
+
+
+def test_the_loss_of_ipo_is_rounded_in_its_own_scale():
+    check_first_loss(first_sums(2500.2, 1e-6), 2500.0, False)
+    with pytest.raises(UserError, match="instead of 2500"):
+        check_first_loss(first_sums(2500.3, 1e-6), 2500.0, False)
+
+
+@pytest.mark.parametrize("loss, distance, bf16", [
+    (0.69358, 0.01, False),  # reference log-probs rounded to bfloat16 beside a float32 policy
+    (math.nan, math.nan, False), (math.nan, math.nan, True), (LN2 + 0.2, 0.5, True),
+])  # fmt: skip
+def test_another_model_than_the_reference_is_not_trained(loss, distance, bf16):
+    with pytest.raises(UserError, match="instead of 0.693147"):
+        check_first_loss(first_sums(loss, distance), LN2, bf16)
+
+
+def first_sums(loss: float, distance: float) -> dict[str, float]:
+    return {"preference_loss": 2 * loss, "items": 2.0, "distance": 3 * distance, "scored": 3.0}
+
+
+def test_dropout_is_found_in_the_settings_and_in_the_modules_but_for_a_new_adapters():
+    assert not has_dropout(tiny_model("llama"))
+    assert has_dropout(tiny_model("llama", attention_dropout=0.1))
+    none = dict.fromkeys(("resid_pdrop", "attn_pdrop", "embd_pdrop", "summary_first_dropout"), 0.0)
+    assert not has_dropout(tiny_model("gpt2", **none))
+    assert has_dropout(tiny_model("gpt2", **none | {"resid_pdrop": 0.1}))
+    pytest.importorskip("peft")
+    adapted = with_adapter(tiny_model("llama"), 2)
+    for name, module in adapted.named_modules():
+        if "lora_dropout" in name and hasattr(module, "p"):
+            module.p = 0.5
+    assert not has_dropout(adapted)
 
 
 def test_a_tracker_that_is_not_known_is_refused():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from sweet_rl.models.log_probs.logps import completion_logps
+from sweet_rl.models.log_probs.logps import completion_logps, score_texts
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import attach_value_head, load_value_model
@@ -96,7 +97,7 @@ def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tiny_chat_mode
 
 @pytest.mark.parametrize("names", [("lm_head",), ("q_proj", "lm_head"), ("embed_tokens",)])
 def test_an_adapter_on_one_of_two_tied_layers_is_refused_and_on_untied_ones_merged(names, tmp_path):
-    with pytest.raises(UserError, match=f"--target_modules {','.join(names)}: .*{names[-1]} shares its weights"):
+    with pytest.raises(UserError, match=f"--target_modules {','.join(names)}: the embedding shares its weights"):
         with_adapter(tiny_model("llama", tie_word_embeddings=True), 2, target_modules=names)
     folder = save_tiny_chat_model(tmp_path / "base")
     model = with_adapter(load_weights(folder), 2, target_modules=names)
@@ -105,65 +106,6 @@ def test_an_adapter_on_one_of_two_tied_layers_is_refused_and_on_untied_ones_merg
             if "lora_" in name:
                 weight.normal_()
     model.save_pretrained(tmp_path / "adapter")
-    merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged", texts=dialogue_texts())
-
-
-def test_a_merged_model_that_is_not_base_and_adapter_is_refused(tmp_path):
-    from peft import LoraConfig, get_peft_model
-
-    folder = save_tiny_chat_model(tmp_path / "base", tie_word_embeddings=True)
-    model = get_peft_model(load_weights(folder), LoraConfig(target_modules=["lm_head"], task_type="CAUSAL_LM"))
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "lora_" in name:
-                weight.normal_()
-    model.save_pretrained(tmp_path / "adapter")
-    with pytest.raises(UserError, match="merged model is not the one that was trained. .* differ by"):
-        merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged", texts=dialogue_texts())
-
-
-def test_the_linear_layers_of_falcon_get_an_adapter_that_can_be_merged():
-    model = tiny_model("falcon")
-    linear = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)} - {"lm_head"}
-    adapted = with_adapter(model, 4)
-    found = {name.partition(".lora_A")[0] for name, _ in adapted.named_parameters() if ".lora_A." in name}
-    assert found == {f"base_model.model.{name}" for name in linear}
-    for name, parameter in adapted.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter)
-    ids = torch.tensor([[5, 6, 7]])
-    with torch.no_grad():
-        expected = adapted(ids).logits
-        torch.testing.assert_close(adapted.merge_and_unload()(ids).logits, expected, rtol=0, atol=1e-9)
-
-
-def test_all_linear_leaves_out_the_output_of_mamba_whose_kernels_would_pass_an_adapter_by():
-    adapted = with_adapter(tiny_model("mamba", attn_implementation="eager", state_size=4), 4)
-    names = {name.split(".")[-4] for name, _ in adapted.named_parameters() if ".lora_A." in name}
-    assert names == {"in_proj", "x_proj", "dt_proj"}
-    with pytest.raises(UserError, match="out_proj"):
-        with_adapter(tiny_model("mamba", attn_implementation="eager", state_size=4), 4, target_modules=["out_proj"])
-
-
-def test_a_routers_correction_keeps_what_bfloat16_would_round_away(tmp_path):
-    base = save_tiny_chat_model(
-        tmp_path / "base", family="glm4_moe", attn_implementation="eager", n_routed_experts=4, num_experts_per_tok=2,
-        moe_intermediate_size=16, head_dim=8, first_k_dense_replace=1,
-    )  # fmt: skip
-    (name,) = [name for name in load_weights(base).state_dict() if name.endswith("e_score_correction_bias")]
-    model = load_weights(base)
-    near = torch.tensor([7.0, 7.001, 7.002, 7.003])  # bfloat16 has 7.0 and 7.03125
-    model.state_dict()[name].copy_(near)
-    model.save_pretrained(base)
-    with_adapter(load_weights(base, torch.bfloat16), 2).save_pretrained(tmp_path / "adapter")
-    merge_adapter(base, tmp_path / "adapter", tmp_path / "merged", torch.bfloat16)
-    merged = load_weights(tmp_path / "merged", torch.bfloat16)
-    torch.testing.assert_close(merged.state_dict()[name], near, rtol=0, atol=0)
-    assert merged.dtype == torch.bfloat16 == merged.lm_head.weight.dtype
-
-
-@pytest.mark.parametrize(("family", "named"), [("mixtral", True), ("llama", False), ("mamba", False)])
-def test_experts_without_an_adapter_are_named(family, named, caplog):
-    attention = {} if family == "llama" else {"attn_implementation": "eager"}
-    with_adapter(tiny_model(family, **attention, **({"state_size": 4} if family == "mamba" else {})), 2)
-    assert ("those of experts" in caplog.text) == named
+    merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged")
+    expected, merged = (score_texts(x.eval(), dialogue_texts()) for x in (model, load_weights(tmp_path / "merged")))
+    np.testing.assert_allclose(np.concatenate(merged), np.concatenate(expected), atol=1e-4)

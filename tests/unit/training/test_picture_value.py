@@ -36,7 +36,6 @@ def folder_with(tmp_path: Path, **pages: str) -> Path:
         ({}, {}, {}, "pages.jsonl does not exist"),  # looked for after the settings
         ({"objective": "classification"}, {}, {}, "leave out --objective"),
         ({}, {"lora_rank": 4}, {}, "leave out --objective"),
-        ({}, {}, {"too_long": "oldest_turns"}, "leave out --objective"),
         ({}, {}, {"response_template": "agent:"}, "leave out --objective"),
     ],
 )
@@ -54,7 +53,7 @@ def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictu
     examples = encode_picture_pairs(rows, form, folder, 0.1, None, "file", (BEFORE, AFTER))
     assert len(examples) == 4 and examples.tasks == ["task of one"] * 2 + ["task of two"] * 2
     assert len(examples.texts) == len(examples.pictures) == 6
-    for pair, page in zip(examples.pairs, ("one", "one", "two", "two"), strict=True):
+    for pair, page in zip(examples.rows, ("one", "one", "two", "two"), strict=True):
         assert {examples.pictures[n] for n in pair} == {picture_file(folder, page)}
         assert "good" in form.chat.tokenizer.decode(examples.texts[pair[0]].ids)
     assert form.chat.tokenizer.decode(examples.texts[0].ids).startswith("In light that the final answer is: <|vision_")

@@ -24,7 +24,6 @@ def test_what_cannot_work_is_refused(settings, message):
 @pytest.mark.parametrize("module, settings, message", [
     ("peft", {"lora_rank": 4}, "pip install peft"),
     ("bitsandbytes", {"lora_rank": 4, "load_in_4bit": True}, "--load_in_4bit needs bitsandbytes"),
-    ("bitsandbytes", {"optim": "adamw_8bit"}, "--optim adamw_8bit needs bitsandbytes"),
     ("deepspeed", {"zero_stage": 2}, "pip install deepspeed"),
 ])  # fmt: skip
 def test_a_package_that_is_missing_is_named(monkeypatch, module, settings, message):

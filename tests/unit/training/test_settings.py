@@ -6,7 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from sweet_rl.runs.cli import to_settings
+from scripts.train_dpo import main as train_dpo
+from sweet_rl.runs.cli import parse_flags, to_settings
+from sweet_rl.runs.cli.released_training import TRAIN_DPO
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.reference_pages import PictureSettings
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings, ValueSettings
@@ -37,7 +39,6 @@ def test_flags_that_contradict_each_other_are_refused():
     (ValueSettings, "beta", (0.0,)),
     (PictureSettings, "min_gap", (0.0,)),
     (PictureSettings, "max_pixels", (28 * 28 - 1,)),
-    (DataSettings, "too_long", ("cut",)),
     (DataSettings, "eval_fraction", (1.0, -0.1)),
     (DataSettings, "max_len", (1,)),
     (TrainingSettings, "learning_rate", (0.0, -1.0)),
@@ -55,13 +56,11 @@ def test_flags_that_contradict_each_other_are_refused():
     (TrainingSettings, "load_in_4bit", (True,)),
     (TrainingSettings, "adam_betas", ((0.9,), (0.9, 0.95, 0.99), (1.0, 0.9), (0.9, -0.1))),
     (TrainingSettings, "min_learning_rate_ratio", (-0.1, 1.1)),
-    (TrainingSettings, "optim", ("sgd",)),
     (TrainingSettings, "keep", ("first",)),
     (TrainingSettings, "warmup_ratio", (1.0, -0.1)),
     (TrainingSettings, "weight_decay", (-1.0,)),
     (TrainingSettings, "max_norm", (-1.0,)),
     (TrainingSettings, "zero_stage", (4, -1)),
-    (TrainingSettings, "sharding", ("zero", "")),
     (TrainingSettings, "save_steps", (0, -2)),
     (TrainingSettings, "save_minutes", (0.0, -1.0)),
 ])  # fmt: skip
@@ -94,15 +93,11 @@ def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
 
 @pytest.mark.parametrize(("settings", "named"), [
     ({"lora_rank": 4, "load_in_4bit": True, "zero_stage": 2}, "--load_in_4bit"),
-    ({"lora_rank": 4, "load_in_4bit": True, "sharding": "fsdp2"}, "--load_in_4bit"),
-    ({"optim": "adamw_8bit", "sharding": "fsdp2"}, "--optim adamw_8bit"),
-    ({"zero_stage": 3, "sharding": "fsdp2"}, "--sharding fsdp2 and --zero_stage 3 both divide"),
-    ({"adam_offload": True, "sharding": "fsdp2"}, "--adam_offload is done by DeepSpeed ZeRO"),
     ({"adam_offload": True}, "--adam_offload is done by DeepSpeed ZeRO"),
     ({"adam_offload": True, "zero_stage": 0}, "--adam_offload is done by DeepSpeed ZeRO"),
     ({"max_epochs": 4, "max_steps": 8}, "--max_epochs 4 and --max_steps 8 both end the training"),
 ])  # fmt: skip
-def test_what_cannot_be_divided_or_not_in_two_ways_is_refused(settings, named):
+def test_what_cannot_be_divided_is_refused(settings, named):
     TrainingSettings(lora_rank=4, load_in_4bit=True)
     with pytest.raises(UserError, match=named):
         TrainingSettings(**settings)
@@ -111,7 +106,6 @@ def test_what_cannot_be_divided_or_not_in_two_ways_is_refused(settings, named):
 def test_autocast_is_for_a_model_that_is_not_divided():
     assert TrainingSettings(bf16=True).autocast and not TrainingSettings().autocast
     assert not TrainingSettings(bf16=True, zero_stage=0).autocast
-    assert not TrainingSettings(bf16=True, sharding="fsdp2").autocast
 
 
 def test_what_changes_the_pace_only_is_not_recorded():
@@ -119,9 +113,7 @@ def test_what_changes_the_pace_only_is_not_recorded():
     assert recorded["seed"] == 3 and {"learning_rate", "max_pairs_per_prompt", "zero_stage", "keep"} <= recorded.keys()
     memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload"}
     assert not memory & recorded.keys()
-    assert (
-        not {"save_steps", "save_minutes", "save_epochs", "logging_steps", "report_to", "attention"} & recorded.keys()
-    )
+    assert not {"save_steps", "save_minutes", "logging_steps", "report_to", "attention"} & recorded.keys()
     assert to_settings(PictureSettings()).keys() == {
         "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
     }  # fmt: skip
@@ -138,15 +130,29 @@ def test_the_defaults_are_those_that_are_documented():
         "browser_workers": 2, "page_width": 1280, "page_height": 720, "page_timeout": 15.0,
     }  # fmt: skip
     assert asdict(DataSettings()) == {
-        "response_template": None, "max_len": None, "too_long": "drop", "max_samples": None, "eval_fraction": 0.0,
+        "response_template": None, "max_len": None, "max_samples": None, "eval_fraction": 0.0,
     }  # fmt: skip
     assert asdict(TrainingSettings()) == {
-        "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95), "optim": "adamw",
+        "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95),
         "max_epochs": None, "max_steps": None, "train_batch_size": 8, "micro_train_batch_size": None,
         "max_pairs_per_prompt": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
-        "bf16": False, "gradient_checkpointing": False, "sharding": "none", "zero_stage": None, "adam_offload": False,
+        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
         "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
         "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
-        "save_epochs": True, "attention": None,
+        "attention": None,
         "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("flag", "value", "remedy"), [
+    ("sharding", "fsdp2", "--zero_stage"), ("optim", "adamw_8bit", "--adam_offload"),
+    ("too_long", "oldest_turns", "--max_len"), ("save_epochs", "false", "--save_minutes"),
+])  # fmt: skip
+def test_a_flag_that_is_gone_is_refused_with_what_to_do_instead(flag, value, remedy, tmp_path):
+    given = ["--pretrain", "m", "--dataset", "d", "--save_path", "s"]
+    with pytest.raises(UserError, match=f"--{flag} is gone: .*{remedy}"):
+        parse_flags(train_dpo, [*given, f"--{flag}", value], TRAIN_DPO)
+    config = tmp_path / "old.yaml"
+    config.write_text(f"{flag}: {value}\n")
+    with pytest.raises(UserError, match=f"'{flag}' in .*old.yaml is gone: .*{remedy}"):
+        parse_flags(train_dpo, [*given, "--config", str(config)], TRAIN_DPO)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import torch
 
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.examples import DialogueExamples, PreferenceExamples
+from sweet_rl.training.examples import Examples
 from sweet_rl.training.rejection_fine_tuning import imitation_objective
 from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
 from sweet_rl.training.value import train_value, value_objective
@@ -25,8 +24,8 @@ def text(*ids: int) -> EncodedText:
 
 
 TEXTS = [text(1, 2, 3, 4), text(1, 5, 6, 7), text(9, 2, 3, 4)]
-DIALOGUES = DialogueExamples(TEXTS, [1.0, 0.0, 1.0], ["a", "a", "b"], Counter())
-PAIRS = PreferenceExamples(TEXTS, np.asarray([[2, 1], [0, 1]]), ["a", "a"], Counter())
+DIALOGUES = Examples(TEXTS, np.arange(3)[:, None], ["a", "a", "b"], labels=[1.0, 0.0, 1.0])
+PAIRS = Examples(TEXTS, np.asarray([[2, 1], [0, 1]]), ["a", "a"])
 
 
 @pytest.mark.parametrize("unit, values", [("turn", 2), ("trajectory", 1)])

@@ -160,17 +160,6 @@ def test_equal_texts_are_scored_once_and_returned_for_each():
     np.testing.assert_array_equal(scores[0], scores[2])
 
 
-def test_more_batches_than_needed_change_no_result():
-    """Processes that divide a model compute equally many batches, those with less work some of them twice."""
-    model, texts = tiny_model("llama", dtype=torch.float32), dialogue_texts()
-    alone = score_texts(model, texts[:1])
-    for chosen, budget in ((texts[:1], 8192), (texts, 30)):
-        again = score_texts(model, chosen, budget, at_least=9)
-        for one, other in zip(score_texts(model, chosen, budget), again, strict=True):
-            np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(again[0], alone[0], atol=1e-5)
-
-
 def texts_of(*lengths: int) -> list[EncodedText]:
     """A text of each length, of which the last seven tokens are trained."""
     rng = np.random.default_rng(1)
