@@ -32,7 +32,6 @@ COMMANDS = {
     "export": "export",
     "import": "import_dialogues",
     "compare": "compare_runs",
-    "leaderboard": "leaderboard",
     "view": "visualize_dialogue_histories",
     "view-html": "visualize_design_dialogue_histories",
     "mini-tasks": "make_mini_tasks",

@@ -13,12 +13,19 @@ from typing import Any
 
 from sweet_rl.evaluation.comparison import compare
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.results_page import SECTIONS
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 
 METHODS = {"zero_shot": "zero-shot", "rft": "rejection fine-tuning", "dpo": "multi-turn DPO", "sweet": "SWEET-RL"}
 UNTRAINED = METHODS["zero_shot"]
+TABLES = {
+    "table2": "Table 2: the methods",
+    "table3": "Table 3: the critic",
+    "table4": "Table 4: a stronger agent from a weaker one's dialogues",
+    "figure3a": "Figure 3a: the best of N candidates at every turn",
+    "figure3b": "Figure 3b: the number of dialogues",
+}
+"""Comparisons that dodo.py writes, with their titles."""
 BESIDE_FILE = ".manifest.json"
 GRADED = ".graded.jsonl"
 
@@ -142,7 +149,7 @@ class RunFolder:
             UserError: A table that compare_runs.py did not write, or graded files that cannot be compared.
         """
         names = {"Results": "results.json"}
-        names |= {title: f"results/{name}.json" for name, title in SECTIONS.items() if name != "credit"}
+        names |= {title: f"results/{name}.json" for name, title in TABLES.items()}
         paths = {title: self.path / name for title, name in names.items()}
         tables = {title: read_table(path) for title, path in paths.items() if path.is_file()}
         runs = self._graded()
