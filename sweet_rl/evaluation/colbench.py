@@ -24,7 +24,7 @@ from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
-from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
+from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
 from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
 from sweet_rl.evaluation.grade_file import GradedDialogues
 from sweet_rl.evaluation.graded_file import read_graded

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.statistics import bootstrap_interval, interval_text, win_share
+from sweet_rl.evaluation.table import Table
 from sweet_rl.method.critic_types import ChosenCritic
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.models.texts.chat import parts_text

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from sweet_rl.evaluation.escaped import one_line
 from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percent_text
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Trajectory
@@ -156,7 +155,7 @@ def summary_text(summary: Mapping) -> str:
             lines.append(f"{label}: " + ", ".join(f"{kind} {count}" for kind, count in summary[key].items()))
     if summary["ungradable_tasks"]:
         lines.append(f"ungradable tasks, not counted: {len(summary['ungradable_tasks'])}")
-        lines += [f"  {one_line(task)}: {one_line(reason)}" for task, reason in summary["ungradable_tasks"].items()]
+        lines += [f"  {task}: {reason}" for task, reason in summary["ungradable_tasks"].items()]
     return printable("\n".join(lines))
 
 

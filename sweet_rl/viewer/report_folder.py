@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.evaluation.comparison import compare
+from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
@@ -143,7 +143,7 @@ class RunFolder:
 
     @cached_property
     def tables(self) -> dict[str, dict]:
-        """Comparisons by title, as `Comparison.to_dict()` with `files`; made from the graded files if there are none.
+        """Comparisons by title, as `compare` returns them, with `files`; made from the graded files if there are none.
 
         Raises:
             UserError: A table that compare_runs.py did not write, or graded files that cannot be compared.
@@ -156,7 +156,7 @@ class RunFolder:
         if not tables and runs:
             baselines = [name for name in (UNTRAINED, METHODS["dpo"]) if name in runs]
             files = {name: [read_graded(str(path)) for path in paths] for name, paths in runs.items()}
-            made = compare(files, baselines).to_dict()
+            made = compare(files, baselines)
             tables = {"Results": made | {"files": {name: list(map(str, paths)) for name, paths in runs.items()}}}
         for table in tables.values():
             table["files"] = {name: self._inside(paths) for name, paths in table["files"].items()}

@@ -21,6 +21,7 @@ from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import call, process, read_rows, write_rows
 from tests.support.hub_server import HubServer, use_hub
+from tests.support.tables import unpadded
 
 MODELS, HUMAN = ("org/model-a", "model-b"), "the-human"
 TASKS = [Task(f"Add {n}.", f"def f(x):\n    return x + {n}\n", {"a": "f(1)"}, f"t{n}") for n in range(4)]
@@ -176,7 +177,7 @@ def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_ot
     with api.server:
         first = call("colbench.py", **flags(api, MODELS[:1]))
         assert first.code == 1 and "1 of 4 dialogues failed" in first.err, first.err
-        assert "| 1 of 4 |" in (folder / "out/first_4/results.md").read_text()
+        assert "| 1 of 4 |" in unpadded((folder / "out/first_4/results.md").read_text())
         api.server.answer = usual
         again = call("colbench.py", **flags(api, MODELS[:1], retry_failed=True))
         assert again.code == 0, again.err
