@@ -162,8 +162,10 @@ def test_dialogues_played_earlier_are_graded_anew_by_the_release_s_rules(tmp_pat
             assert [one["reward"] for one in read_rows(again)] == paper
             assert {one["grade"]["rules"] for one in read_rows(again)} == {"paper"}
         shown = script("compare_runs", "--runs", f"zero-shot={again}", "--paper", "table2")
-        assert ("- protocol: " in shown) == (source == played) and "- grader: " not in shown
-        assert "- grader: the rules of sweet_rl" in script("compare_runs", str(first), "--paper", "table2")
+        (here,) = [line for line in shown.splitlines() if line.startswith("here: ")]
+        assert here.startswith(f"here: protocol {'sweet_rl' if source == played else 'released'}, ")
+        assert "the released rules of grading" in here
+        assert ", the rules of sweet_rl, " in script("compare_runs", str(first), "--paper", "table2")
 
 
 def test_reference_solutions_are_graded_as_answers(tmp_path):
