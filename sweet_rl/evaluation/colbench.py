@@ -25,12 +25,10 @@ from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
-from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
-from sweet_rl.evaluation.grade_file import GradedDialogues
+from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.report import summarise_rewards
 from sweet_rl.evaluation.statistics import bootstrap_interval
-from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
+from sweet_rl.evaluation.summary import summarise_rewards
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.cache import DATABASE, CallCache
