@@ -1,4 +1,4 @@
-"""ColBench in one command, for models behind an API: tasks, bill, dialogues, grades, table, pages."""
+"""ColBench in one command, for models behind an API: tasks, estimate, dialogues, grades, table, pages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal
 
 import sweet_rl
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.bill import bill
 from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.estimate import Cost, Lengths
+from sweet_rl.dialogues.estimate import Cost, Lengths, most
 from sweet_rl.dialogues.frontend.encoders import CLIP
 from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
@@ -31,7 +30,7 @@ from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.evaluation.summary import summarise_rewards
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.cache import DATABASE, CallCache
+from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.thinking import without_thinking
@@ -252,7 +251,7 @@ class ColBench:
         """
         simulations = self.simulations
         print(f"{len(self.tasks):,} tasks of {self.tasks_file}")
-        print(self.bill(overwrite), flush=True)
+        print(self.estimate(), flush=True)
         if self.wanted.estimate:
             return
         check_grading(self.domain, self.grading, self.tasks)
@@ -283,29 +282,19 @@ class ColBench:
                     "are without them. See the failures above; the same command with --retry_failed plays them again."
                 )
 
-    def bill(self, overwrite: bool = False) -> str:
-        """Lines about what the dialogues cost at most, without the calls that are stored.
-
-        Args:
-            overwrite: Whether dialogues of other settings are replaced.
-        """
-        first = next(iter(self.simulations.values()))
+    def estimate(self) -> str:
+        """Lines about what all dialogues cost at most. Stored replies are not subtracted."""
+        tasks = [task for task, _ in self.collection.jobs(self.tasks)]
+        lengths = Lengths.of(self.tasks, self.domain.draws_pages)
         lines, human = [], Cost()
-        with contextlib.ExitStack() as resources:
-            cache = None
-            if Path(str(first.calls.cache), DATABASE).exists():
-                cache = resources.enter_context(contextlib.closing(CallCache(str(first.calls.cache))))
-            for name, simulation in self.simulations.items():
-                played = None if overwrite else str(self.dialogues(name))
-                costs = bill(simulation, self.tasks, played, cache)
-                lines.append(f"estimate, {name}: {costs.get('agent', Cost())}")
-                human += costs.get("human", Cost())
-        if not first.scripted:
+        for name, simulation in self.simulations.items():
+            costs = most(tasks, self.collection.max_turns, simulation.paid_prompts(), self.sampling.n, lengths)
+            lines.append(f"estimate, {name}: {costs['agent']}")
+            human += costs.get("human", Cost())
+        if human.calls:
             whom = f" for {len(lines)} models" if len(lines) > 1 else ""
             lines.append(f"estimate, human {self.wanted.human}{whom}: {human}")
-        lengths = Lengths.of(self.tasks, self.domain.draws_pages)
-        stored = ", without the calls that are stored" if cache else ""
-        note = f"{len(self.tasks):,} dialogues of {self.collection.max_turns} turns per model{stored}; {lengths}"
+        note = f"{len(tasks):,} dialogues of {self.collection.max_turns} turns per model; {lengths}"
         more = "without reasoning and what is asked again; one short call to each comes first; --max_calls is a limit"
         return "\n".join([*lines, f"({note}, {more})"])
 

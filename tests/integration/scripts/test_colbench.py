@@ -113,13 +113,11 @@ def test_two_models_killed_in_the_middle_cost_what_the_estimate_says_and_nothing
         api.released.set()
         done = call("colbench.py", **flags(api))
         assert done.code == 0, done.err
-        assert ceilings(Path("first.out").read_text()) == [40, 40, 72]
-        left = ceilings(done.out)
-        assert left[1] == 40 and sum(left) == 152 - (50 - 3)  # three were the first calls
-        assert len(api.paid) == len(set(api.paid)) == 152 + 3
+        assert ceilings(Path("first.out").read_text()) == ceilings(done.out) == [40, 40, 72]
+        assert len(api.paid) == len(set(api.paid)) == 152 + 3  # three are the first calls
         again = call("colbench.py", **flags(api))
         assert again.code == 0 and len(api.paid) == 152 + 3
-        assert again.out.count("already complete") == 4 and ceilings(again.out) == [0, 0, 0]
+        assert again.out.count("already complete") == 4
     assert set(api.server.headers) == {"Bearer key-of-the-models", "Bearer key-of-the-human"}
     assert {row["ending"] for row in read_rows(folder / "out/first_4/org_model-a.jsonl")} == {"turn_limit"}
     table = json.loads((folder / "out/first_4/comparison.json").read_text())

@@ -115,7 +115,6 @@ def test_backend_killed_and_continued(program):
         before = len(players.paid)
         done = call("colbench.py", **given)
         assert done.code == 0, done.err
-        assert sum(ceilings(done.out)) < 100
     # The solver asks once and answers; the guesser uses all three turns. Greetings are three.
     assert len(set(players.paid)) == 10 * (2 + 1) + 10 * (3 + 2) + 3
     assert len(players.paid) - len(set(players.paid)) <= 8 and before >= 20  # those in progress when it was killed
