@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -153,14 +154,14 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
         for name in names:
             known = sorted((point["x"], point["success"]) for point in paper if point["series"] == name)
             axes[1].plot(*zip(*known, strict=True), label=name, **styles[name])
-        axes[1].set_title("\n".join(paper_lines(comparison)), fontsize=7.5)
+        axes[1].set_title("the paper", fontsize=9)
         axes[1].set_ylim(bottom=0)
         axes[1].margins(x=0.06)
         axes[1].set_xlabel(x_label)
     axes[0].set_ylabel(f"{measure} %")
     axes[0].set_xlabel(x_label)
-    if paper and panels == 1:
-        axes[0].set_xlabel("\n".join([x_label, *paper_lines(comparison)]), fontsize=7.5)
+    if paper:
+        figure.supxlabel("\n".join(fill(line, 85) for line in paper_lines(comparison)), fontsize=7.5)
     return finished(figure, axes[0], title)
 
 
