@@ -161,7 +161,8 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
     axes[0].set_ylabel(f"{measure} %")
     axes[0].set_xlabel(x_label)
     if paper:
-        figure.supxlabel("\n".join(fill(line, 85) for line in paper_lines(comparison)), fontsize=7.5)
+        lines = [fill(line, 75) for line in paper_lines(comparison)]
+        axes[0].set_xlabel("\n".join([x_label, *lines]), fontsize=7.5)
     return finished(figure, axes[0], title)
 
 

@@ -60,12 +60,11 @@ def test_curves_show_the_papers_level_or_its_points_in_a_panel_of_their_own():
     found = results("critic@1", "critic@2", "critic@4")
     level = curves(found, paper=[{"series": "SWEET critic", "success": 44.3, "note": "highest"}])
     assert len(level.axes) == 1 and any("44.3" in text.get_text() for text in level.axes[0].texts)
-    assert level.get_supxlabel().startswith("paper: protocol released") and "\nhere: " in level.get_supxlabel()
+    assert "\npaper: protocol released" in level.axes[0].get_xlabel() and "\nhere: " in level.axes[0].get_xlabel()
     assert level.axes[0].get_xscale() == "log"
     points = [{"series": "critic", "x": 0, "success": 22.4}, {"series": "critic", "x": 15000, "success": 40.4}]
-    scaling = curves(results("critic@0", "critic@20"), paper=points)
-    ours, theirs = scaling.axes
-    assert theirs.get_title() == "the paper" and "\nhere: protocol" in scaling.get_supxlabel()
+    ours, theirs = curves(results("critic@0", "critic@20"), paper=points).axes
+    assert theirs.get_title() == "the paper" and "\nhere: protocol" in ours.get_xlabel()
     assert ours.get_ylim()[0] == theirs.get_ylim()[0] == 0
     assert theirs.lines[0].get_xydata().tolist() == [[0, 22.4], [15000, 40.4]] and ours.get_xscale() == "linear"
 
