@@ -74,6 +74,7 @@ setup(
         "openai[aiohttp]>=2.54",
         "pyyaml>=6.0",
         "scipy>=1.15",
+        "tabulate>=0.9",
         "tqdm>=4.66",
     ],
     extras_require={

@@ -15,20 +15,15 @@ differs. docs/reproduce.md describes most variables, docs/cluster.md the way to 
 import json
 import os
 import re
-import shlex
 import sys
 from itertools import pairwise
 from pathlib import Path
 
 from doit.tools import config_changed
 
-GIVEN = {}  # variables that were set
-
 
 def variable(name, default):
-    if value := os.environ.get(name):
-        GIVEN[name] = value
-    return value or default
+    return os.environ.get(name) or default
 
 
 def refuse(text):
@@ -415,12 +410,3 @@ def task_all():
     """All tables and figures."""
     tables = ["table2", "table3", "table4", "figure3a", "figure3b"]
     return {"actions": None, "task_dep": tables if PAPER else [*tables, "credit"]}
-
-
-def task_page():
-    """RESULTS/README.md: the tables and figures that are there, with their commands, seeds, versions and times."""
-    no_result = re.compile("OUT|SHARDS|PROTOCOL_FILES|LAUNCH.*|.*_SERVER")
-    variables = {"WORLD": WORLD, "SEEDS": SEEDS} | {k: v for k, v in GIVEN.items() if not no_result.fullmatch(k)}
-    words = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in variables.items())
-    command = f"{words.replace('{', '{{').replace('}', '}}')} bash scripts/reproduce.sh {{target}}"
-    return {"actions": [["python", "scripts/write_results_page.py", "--results", RESULTS, "--command", command]]}

@@ -30,7 +30,6 @@ COMMANDS = {
     "pairs": "generate_random_pairs_from_ranks",
     "export": "export",
     "compare": "compare_runs",
-    "leaderboard": "leaderboard",
     "view": "visualize_dialogue_histories",
     "view-html": "visualize_design_dialogue_histories",
     "mini-tasks": "make_mini_tasks",

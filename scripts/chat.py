@@ -11,11 +11,10 @@ the hidden tests judge the answer.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.evaluation.talk import Talk, chosen_task
+from sweet_rl.evaluation.chat import Chat, chosen_task
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import Sampling
@@ -57,11 +56,10 @@ def main(
         raise UserError("--task_type html: this dialogue is of text alone; the viewer shows pages.")
     chosen = chosen_task(domain, input_path, task)
 
-    def hold(output=None) -> dict:
+    def play(output=None) -> dict:
         scorer = None if critic is None else TurnScorer(critic.chosen)
         model, prompt = load_model(agent_model, agent, calls), domain.agent_template(agent_model)
-        talk = Talk(domain, chosen, model, prompt, sampling, max_turns, scorer)
-        trajectory = asyncio.run(talk.hold())
+        trajectory = Chat(domain, chosen, model, prompt, sampling, max_turns, scorer).run()
         if output is not None:
             output.write(trajectory.to_dict())
         if (failure := trajectory.failure) is not None:
@@ -69,10 +67,10 @@ def main(
         return {"turns": trajectory.turns}
 
     if output_path is None:
-        hold()
+        play()
         return
     settings = {"agent_model": agent_model, "task": chosen.id, "max_turns": max_turns} | to_settings(sampling=sampling)
-    run_step(open_run(output_path, settings, [], step.overwrite), hold)
+    run_step(open_run(output_path, settings, [], step.overwrite), play)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Before a critic is trained: is the credit of turns right? (docs/before_you_train.md)
 
-    python scripts/check_credit.py --model_id AGENT --input_path candidates.jsonl --output_dir checks \
-        --dialogues_path rewarded.jsonl
+    python scripts/check_credit.py --model_id AGENT --input_path candidates.jsonl --output_dir checks
 
 It ranks the candidates by PMI (sum, mean, and with the solutions of other tasks) and, with --critic, by a trained
 critic with both references; and writes checks/labels.csv, a hundred pairs of candidates. Once a person has labelled
@@ -22,16 +21,14 @@ def main(
     input_path: str,
     output_dir: str,
     step: Annotated[StepSettings, prefix("", shard=None)],
-    dialogues_path: str | None = None,
 ) -> None:
     """Compare ways to score turns.
 
     Args:
         input_path: Candidates of sample_best_of_n.py, or of grade_candidates.py.
         output_dir: Folder of the ranked files, the pairs to label and the table.
-        dialogues_path: Graded dialogues of the untrained agent, whose endings are counted.
     """
-    check_credit(checks, input_path, output_dir, dialogues_path, step)
+    check_credit(checks, input_path, output_dir, step)
 
 
 if __name__ == "__main__":

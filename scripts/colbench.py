@@ -11,8 +11,8 @@
 
 It loads the tasks, prints an estimate of calls and tokens (--estimate stops there), checks that this machine can grade,
 and makes one call to each model and to the human. Then it plays and grades the dialogues and prints the table with the
-paper's rows. It writes the run card (results.json, results.html) and a page per model to read the dialogues. Every
-reply is kept when it arrives: the same command continues a run that was stopped, and asks for nothing twice.
+paper's rows. It writes what was measured and with what (results.json), and a page per model to read the dialogues.
+Every reply is kept when it arrives: the same command continues a run that was stopped, and asks for nothing twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.cli import prefix, run
-from sweet_rl.viewer.cards import card_page
 from sweet_rl.viewer.show import ViewSettings, show
 
 CACHED = CallSettings(cache="calls")  # in the folder
@@ -65,7 +64,7 @@ def main(
             show(view, pictures=Pictures(renderer, None))
 
     benchmark = ColBench(wanted, protocol, collection, sampling, env, human, calls, code, pages)
-    benchmark.run(write_page, card_page, overwrite)
+    benchmark.run(write_page, overwrite)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
+from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
 from sweet_rl.runs.cli import run
 
 

@@ -18,9 +18,7 @@ from typing import Annotated
 
 from sweet_rl.dialogues.frontend.environment import DOMAIN, PageGrading
 from sweet_rl.dialogues.named_domain import named_domain
-from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
-from sweet_rl.evaluation.grade_file import GradedDialogues
-from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
+from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.cli.released import EVALUATE_HTML
 from sweet_rl.runs.errors import UserError

@@ -14,7 +14,7 @@ import numpy as np
 
 from sweet_rl.dialogues.backend.environment import CodeGrading, make_grader
 from sweet_rl.dialogues.mini import oracle
-from sweet_rl.evaluation.two_level import two_level_ratio
+from sweet_rl.evaluation.statistics import two_level_ratio
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Message, Task, TurnCandidates, read_records

@@ -6,13 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sweet_rl.evaluation.comparison_table import Table
-from sweet_rl.evaluation.seeds import refuse_copies
 from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.evaluation.table import Table
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.records import content_id, scan_rows
 from sweet_rl.runs.texts import write_texts
 
 
@@ -20,8 +18,8 @@ def named_files(flag: str, text: str) -> dict[str, list[str]]:
     """Return the files of each name in `name=file[+file],...`, the value of a flag; they are its seeds.
 
     Raises:
-        UserError: The text has another form, a name occurs twice, a file is unfinished or changed, or two of
-            a name have the same rows.
+        UserError: The text has another form, a name or a file of a name occurs twice, or a file is unfinished or
+            changed.
     """
     parts = [entry.partition("=") for entry in text.split(",")] if text else []
     entries = [(name.strip(), path.strip()) for name, _, path in parts]
@@ -29,17 +27,12 @@ def named_files(flag: str, text: str) -> dict[str, list[str]]:
     if len(named) < len(entries) or not all(name and path for name, path in entries):
         raise UserError(f"--{flag} is {text!r}; expected name=file with each name once, several separated by commas.")
     files = {name: path.split("+") for name, path in named.items()}
-    for paths in files.values():
+    for name, paths in files.items():
+        if len(set(paths)) < len(paths):
+            raise UserError(f"--{flag}: the seeds of {name!r} are {paths}: give each file once.")
         for path in paths:
             check_finished(path)
-        if len(paths) > 1:
-            refuse_copies([(path, _rows_of(path)) for path in paths])
     return files
-
-
-def _rows_of(path: str) -> list[str]:
-    """The hash of each row of a file, whatever its id."""
-    return [content_id(row | {"id": ""}) for _, _, row in scan_rows(path)]
 
 
 @dataclass(frozen=True, kw_only=True)

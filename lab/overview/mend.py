@@ -1,6 +1,6 @@
 """The figures of both worlds before and after the mend of the order of examples (CHANGELOG.md).
 
-    python -m lab.overview.mend     # the tables of docs/results.md, from results/mini*/table2.json and mended.json
+python -m lab.overview.mend     # the tables of docs/results.md, from results/mini*/table2.json and mended.json
 """
 
 from __future__ import annotations

@@ -11,11 +11,10 @@ from typing import Any
 import yaml
 
 from sweet_rl.evaluation.budget import behind, cpu_seconds_of
-from sweet_rl.evaluation.comparison import compare
-from sweet_rl.evaluation.comparison_table import Table
+from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.seeds import check_seeds
 from sweet_rl.evaluation.statistics import Estimate, interval_text
+from sweet_rl.evaluation.table import Table
 from sweet_rl.runs.cli.values import read_yaml
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.texts import write_texts
@@ -119,15 +118,14 @@ def write_log(path: str | Path, tries: Sequence[Try], graded: Sequence[Sequence[
     ended = {f"{one.method} {one.number}": paths for one, paths in zip(tries, graded, strict=True) if not one.failed}
     if ended:
         runs = {name: [read_graded(path) for path in paths] for name, paths in ended.items()}
-        check_seeds(runs)
         comparison = compare(runs)
-        measure, evaluated = comparison.measure, comparison.tasks
-        rows = {row.name: row for row in comparison.rows}
+        measure, evaluated = comparison["measure"], comparison["tasks"]
+        rows = {row["name"]: row for row in comparison["runs"]}
         for place, one in enumerate(tries):
             if row := rows.get(f"{one.method} {one.number}"):
-                cpu_seconds = sum(map(cpu_seconds_of, {made for path in ended[row.name] for made in behind(path)}))
-                by_seed = tuple(row.by_seed)
-                tries[place] = replace(one, result=row.main, by_seed=by_seed, cpu_seconds=cpu_seconds)
+                cpu_seconds = sum(map(cpu_seconds_of, {made for path in ended[row["name"]] for made in behind(path)}))
+                by_seed = tuple(row[f"{measure}_by_seed"])
+                tries[place] = replace(one, result=Estimate(**row[measure]), by_seed=by_seed, cpu_seconds=cpu_seconds)
     tries = choose(tries)
     log: dict[str, Any] = {"measure": measure, "validation_tasks": evaluated, "seeds": seeds, "methods": {}}
     for one in tries:

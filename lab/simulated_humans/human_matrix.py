@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sweet_rl.evaluation.budget import behind_dialogues, human_of
-from sweet_rl.evaluation.comparison import Row, compare
-from sweet_rl.evaluation.comparison_table import Table
+from sweet_rl.evaluation.compare import compare, parse_runs
 from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, read_graded
-from sweet_rl.evaluation.seeds import check_seeds, parse_runs
 from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.evaluation.table import Table
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
@@ -47,7 +47,6 @@ def main(
     paths = parse_runs(runs)
     check_paths([output_path, markdown_path], [path for files in paths.values() for path in files])
     graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
-    check_seeds(graded)
     matrix = measure_matrix(graded, seed)
     content = matrix.to_dict() | {"files": paths, "seed": seed}
     texts = {
@@ -64,12 +63,12 @@ class HumanMatrix:
 
     Attributes:
         measure: Name of the measure: success, similarity or reward.
-        cells: Figures by (run, trained with, evaluated with); seeds are averaged.
+        cells: Figures by (run, trained with, evaluated with), as `runs` of `compare`; seeds are averaged.
         tasks: Number of tasks with a graded dialogue in every file.
     """
 
     measure: str
-    cells: Mapping[tuple[str, str, str], Row]
+    cells: Mapping[tuple[str, str, str], Mapping[str, Any]]
     tasks: int
 
     def to_dict(self) -> dict:
@@ -81,8 +80,8 @@ class HumanMatrix:
                     "run": run,
                     "trained_with": trained,
                     "evaluated_with": human,
-                    "seeds": row.seeds,
-                    self.measure: row.main.to_dict(),
+                    "seeds": row["seeds"],
+                    self.measure: row[self.measure],
                 }
                 for (run, trained, human), row in self.cells.items()
             ],
@@ -93,10 +92,16 @@ class HumanMatrix:
         humans = sorted({human for *_, human in self.cells})
         heading = ["run", "trained with", *(f"{self.measure} % with {human}" for human in humans)]
         lines = [
-            [run, trained, *(_figure(self.cells.get((run, trained, human))) for human in humans)]
+            [run, trained, *(self._figure(run, trained, human) for human in humans)]
             for run, trained in dict.fromkeys((run, trained) for run, trained, _ in self.cells)
         ]
         return Table([heading, *lines], len(heading) - 1)
+
+    def _figure(self, *cell: str) -> str:
+        if cell not in self.cells:
+            return ""
+        figure = self.cells[cell][self.measure]
+        return f"{100 * figure['mean']:.1f} ({interval_text(figure['low'], figure['high'])})"
 
 
 def measure_matrix(runs: Mapping[str, Sequence[GradedFile]], seed: int = 0) -> HumanMatrix:
@@ -118,20 +123,14 @@ def measure_matrix(runs: Mapping[str, Sequence[GradedFile]], seed: int = 0) -> H
         cells.setdefault((name, trained_with(file.path), file.humans[0]), []).append(file)
     named = {" / ".join(cell): files for cell, files in cells.items()}
     comparison = compare(named, seed=seed, mix_humans=True)
-    rows = dict(zip(cells, comparison.rows, strict=True))
-    return HumanMatrix(comparison.measure, rows, comparison.tasks)
+    rows = dict(zip(cells, comparison["runs"], strict=True))
+    return HumanMatrix(comparison["measure"], rows, comparison["tasks"])
 
 
 def trained_with(graded_path: str) -> str:
     """The humans of the dialogues that the agent of a graded file was trained on; "none" without such dialogues."""
     humans = {human for path in behind_dialogues(graded_path) if (human := human_of(path)) is not None}
     return ", ".join(sorted(humans)) or UNTRAINED
-
-
-def _figure(row: Row | None) -> str:
-    if row is None:
-        return ""
-    return f"{100 * row.main.mean:.1f} ({interval_text(row.main.low, row.main.high)})"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from lab.simulated_humans.claims import claimed_solution
 from lab.simulated_humans.replies import does_not_know, ends_help
 from sweet_rl.dialogues import Grader
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
-from sweet_rl.evaluation.comparison_table import Table
+from sweet_rl.evaluation.table import Table
 from sweet_rl.runs.records import Task, Trajectory
 
 HEADING = (

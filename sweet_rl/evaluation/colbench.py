@@ -1,47 +1,52 @@
-"""ColBench in one command, for models behind an API: tasks, bill, dialogues, grades, table, run card, pages."""
+"""ColBench in one command, for models behind an API: tasks, estimate, dialogues, grades, table, pages."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import sweet_rl
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.bill import bill
 from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.estimate import Cost, Lengths
+from sweet_rl.dialogues.estimate import Cost, Lengths, most
 from sweet_rl.dialogues.frontend.encoders import CLIP
 from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
-from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
-from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
-from sweet_rl.evaluation.grade_file import GradedDialogues
-from sweet_rl.evaluation.run_card import RunCard, make_card, sampling_facts
-from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
+from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
+from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
+from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.evaluation.statistics import bootstrap_interval
+from sweet_rl.evaluation.summary import summarise_rewards
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.cache import DATABASE, CallCache
+from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import TooManyFailed, UserError
 from sweet_rl.runs.manifest import hash_input, read_manifest
+from sweet_rl.runs.names import is_on_hub
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import Task, read_records
+from sweet_rl.runs.records import Task, TrajectoryFile, hash_rows, read_records
+from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.runs.texts import write_texts
 
 GREETING = "This is a test of the connection. Please answer with the word yes."
+FORM = 1  # of the fields of results.json
 FAILED_SHARE = 0.2  # of the dialogues, above which a figure is that of a selection
 PAPER_TASKS = {"code": 1000, "html": 500}
 
@@ -231,19 +236,13 @@ class ColBench:
         """The page to read a model's dialogues."""
         return self.folder / f"{file_name(model)}.html"
 
-    def run(
-        self,
-        write_page: Callable[[Path, Path], None],
-        card_page: Callable[[RunCard, Mapping[str, str]], str],
-        overwrite: bool = False,
-    ) -> None:
-        """Evaluate the models: play, grade, compare with each other and with the paper; write card and pages.
+    def run(self, write_page: Callable[[Path, Path], None], overwrite: bool = False) -> None:
+        """Evaluate the models: play, grade, compare with each other and with the paper; write results and pages.
 
         Every reply is kept in a cache in the folder when it arrives. The same call continues what was stopped.
 
         Args:
             write_page: Function `write_page(graded, page)` that writes the page to read a model's dialogues.
-            card_page: Function `card_page(card, links)` that returns the page of the card, with links to those pages.
             overwrite: Whether dialogues and grades of other settings are replaced.
 
         Raises:
@@ -252,7 +251,7 @@ class ColBench:
         """
         simulations = self.simulations
         print(f"{len(self.tasks):,} tasks of {self.tasks_file}")
-        print(self.bill(overwrite), flush=True)
+        print(self.estimate(), flush=True)
         if self.wanted.estimate:
             return
         check_grading(self.domain, self.grading, self.tasks)
@@ -268,64 +267,77 @@ class ColBench:
                 evaluate(self.domain, dialogues, SummarySettings(), TrainingData(), DialogueTexts(), self.grading, step)
                 write_page(graded, self.page(name))
         print()
-        card = self.card()
-        self._compare(card)
-        links = {name: self.page(name).name for name in simulations}
-        texts = {"results.json": card.text(), "results.html": card_page(card, links)}
-        write_texts({self.folder / name: text for name, text in texts.items()}, overwrite=True)
-        for name, what in {"md": "this table", "json": "the run card", "html": "the card with all models"}.items():
-            print(f"{self.folder / 'results'}.{name}: {what}")
-        for row in card.models:
+        facts = self.facts()
+        self._compare(facts)
+        text = json.dumps(redacted_values(facts), indent=2, ensure_ascii=False) + "\n"
+        write_texts({self.folder / "results.json": text}, overwrite=True)
+        print(f"{self.folder / 'results.md'}: this table")
+        print(f"{self.folder / 'results.json'}: what it was measured with")
+        for name in simulations:
+            print(f"{self.page(name)}: the dialogues of {name}")
+        for row in facts["models"]:
             if row["failed"] > FAILED_SHARE * row["dialogues"]:
                 raise TooManyFailed(
                     f"{row['name']}: {row['failed']} of {row['dialogues']} dialogues failed, and its figures "
                     "are without them. See the failures above; the same command with --retry_failed plays them again."
                 )
 
-    def bill(self, overwrite: bool = False) -> str:
-        """Lines about what the dialogues cost at most, without the calls that are stored.
-
-        Args:
-            overwrite: Whether dialogues of other settings are replaced.
-        """
-        first = next(iter(self.simulations.values()))
+    def estimate(self) -> str:
+        """Lines about what all dialogues cost at most. Stored replies are not subtracted."""
+        tasks = [task for task, _ in self.collection.jobs(self.tasks)]
+        lengths = Lengths.of(self.tasks, self.domain.draws_pages)
         lines, human = [], Cost()
-        with contextlib.ExitStack() as resources:
-            cache = None
-            if Path(str(first.calls.cache), DATABASE).exists():
-                cache = resources.enter_context(contextlib.closing(CallCache(str(first.calls.cache))))
-            for name, simulation in self.simulations.items():
-                played = None if overwrite else str(self.dialogues(name))
-                costs = bill(simulation, self.tasks, played, cache)
-                lines.append(f"estimate, {name}: {costs.get('agent', Cost())}")
-                human += costs.get("human", Cost())
-        if not first.scripted:
+        for name, simulation in self.simulations.items():
+            costs = most(tasks, self.collection.max_turns, simulation.paid_prompts(), self.sampling.n, lengths)
+            lines.append(f"estimate, {name}: {costs['agent']}")
+            human += costs.get("human", Cost())
+        if human.calls:
             whom = f" for {len(lines)} models" if len(lines) > 1 else ""
             lines.append(f"estimate, human {self.wanted.human}{whom}: {human}")
-        lengths = Lengths.of(self.tasks, self.domain.draws_pages)
-        stored = ", without the calls that are stored" if cache else ""
-        note = f"{len(self.tasks):,} dialogues of {self.collection.max_turns} turns per model{stored}; {lengths}"
+        note = f"{len(tasks):,} dialogues of {self.collection.max_turns} turns per model; {lengths}"
         more = "without reasoning and what is asked again; one short call to each comes first; --max_calls is a limit"
         return "\n".join([*lines, f"({note}, {more})"])
 
-    def card(self) -> RunCard:
-        """The card of the graded dialogues."""
-        first = next(iter(self.simulations.values()))
-        return make_card(
-            self.domain,
-            {name: self.graded(name) for name in self.simulations},
-            {
-                "name": first.human_identity["name"],
-                "hash": first.human_identity["hash"],
-                "model": self.wanted.human,
+    def facts(self) -> dict[str, Any]:
+        """The content of `results.json`: what was measured, and with what.
+
+        Fields of --model_request override the sampling settings of the same name; the others belong to the models.
+        Seeds are not in it, because figures with other seeds are comparable.
+
+        Raises:
+            UserError: A graded file cannot be read, or none of its dialogues has a reward.
+        """
+        simulation = next(iter(self.simulations.values()))
+        prompts = {"agent_prompt": simulation.agent_prompt, "human_prompt": simulation.human_prompt}
+        hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in prompts.items() if text}
+        settings = {name: getattr(self.sampling, name) for name in ("temperature", "top_p", "max_tokens")}
+        settings |= {name: getattr(self.collection, name) for name in ("max_turns", "dialogues_per_task")}
+        request = self.wanted.model_request or {}
+        others = {name: value for name, value in request.items() if name not in settings}
+        manifests = [read_manifest(self.graded(name)) or {} for name in self.simulations]
+        content = [[task.problem_description, task.ground_truth, task.test_cases] for task in self.tasks]
+        return {
+            "form": FORM,
+            "date": max(manifest.get("finished", "") for manifest in manifests),
+            "version": sweet_rl.__version__,
+            "task_type": self.domain.name,
+            "measure": "similarity" if self.domain.draws_pages else "success",
+            "protocol": {"name": self.domain.protocol, "files": dict(self.domain.protocol_files) or hashes},
+            "human": simulation.human_identity | {"model": self.wanted.human},
+            "sampling": settings | {name: request[name] for name in settings if name in request},
+            "grader": read_graded(str(self.graded(self.wanted.model[0]))).grader,
+            "tasks": {
+                "file": self.tasks_file if is_on_hub(self.tasks_file) else Path(self.tasks_file).name,
+                "sha256": hash_input(self.tasks_file),
+                "number": len(self.tasks),
+                "content": hash_rows(content)[:16],
             },
-            {"agent_prompt": first.agent_prompt, "human_prompt": first.human_prompt},
-            sampling_facts(self.sampling, self.collection.max_turns, self.collection.dialogues_per_task),
-            self.wanted.model_request,
-            self.tasks,
-            self.tasks_file,
-            {name: self._serving(name) for name in self.simulations},
-        )
+            "models": [
+                {"name": name, "request": others} | model_figures(self.graded(name)) | self._serving(name)
+                for name in self.simulations
+            ],
+            "browser": manifests[0].get("settings", {}).get("browser") if self.domain.draws_pages else None,
+        }
 
     def _serving(self, model: str) -> dict[str, list[str]]:
         """Other names that replies had for a model, and what its server refused, from the manifest of its dialogues."""
@@ -333,11 +345,11 @@ class ColBench:
         found = summary.get("agent") or summary.get("agent and human") or {}
         return {name: found[name] for name in ("served_as", "left_out") if name in found}
 
-    def _compare(self, card: RunCard) -> None:
+    def _compare(self, facts: dict[str, Any]) -> None:
         """Print the table of the models, and the paper's figures where its encoder was used."""
         models = self.wanted.model
         notes = []
-        for row in card.models:
+        for row in facts["models"]:
             if "served_as" in row:
                 notes.append(f"{row['name']}: replies are by {', '.join(row['served_as'])}")
             if "left_out" in row:
@@ -346,7 +358,7 @@ class ColBench:
             ComparisonSettings(
                 runs={name: [str(self.graded(name))] for name in models},
                 baselines=models[:1] if len(models) > 1 else (),
-                paper="table2" if card.grader.get("encoder", CLIP) == CLIP else None,
+                paper="table2" if facts["grader"].get("encoder", CLIP) == CLIP else None,
                 output_path=str(self.folder / "comparison.json"),
                 markdown_path=str(self.folder / "results.md"),
                 settings="; ".join(notes) or None,
@@ -381,6 +393,42 @@ class ColBench:
                     f"A model that reasons first needs a higher {limit}, or less reasoning (--{flag[2:]}_request)."
                 )
             print(f"{flag} {name}: answers")
+
+
+def model_figures(path: Path) -> dict[str, Any]:
+    """The figures of one model from its graded dialogues.
+
+    Returns:
+        `score` over the graded dialogues; `failed_as_0`, in which a failed dialogue counts as a reward of 0; the number
+        of `dialogues`, of `failed` ones, and of those `excluded` because they cannot be graded; the mean of `turns`
+        and of `leaks_per_dialogue`; and for code the share of `tests_passed`.
+
+    Raises:
+        UserError: No dialogue has a reward.
+    """
+    file = TrajectoryFile(str(path))
+    summary = summarise_rewards(file.scan())
+    dialogues = file.light
+    measure = "cosine_similarity" if "cosine_similarity" in summary else "success"
+    with_failed: dict[str, list[float]] = {}
+    for one in dialogues:
+        reward = 0.0 if one.ending == "failed" else one.reward
+        if reward is not None:
+            value = float(reward == 1.0) if measure == "success" else reward
+            with_failed.setdefault(one.task.id, []).append(value)
+    failed = sum(summary["failed_dialogues"].values())
+    figures = {
+        "score": summary[measure],
+        "failed_as_0": bootstrap_interval(with_failed).to_dict(),
+        "dialogues": len(dialogues),
+        "failed": failed,
+        "excluded": len(dialogues) - failed - summary["graded"],
+        "turns": sum(one.turns for one in dialogues) / len(dialogues),
+        "leaks_per_dialogue": sum(one.leaks or 0 for one in dialogues) / len(dialogues),
+    }
+    if "tests_passed" in summary:
+        figures["tests_passed"] = summary["tests_passed"]["mean"]
+    return figures
 
 
 def check_grading(domain: Domain, grading: CodeGrading | PageGrading, tasks: Sequence[Task]) -> None:

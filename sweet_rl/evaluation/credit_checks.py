@@ -7,26 +7,26 @@ pairs of candidates, and each way to score them is held to these labels.
 from __future__ import annotations
 
 import csv
-import io
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from sweet_rl.evaluation.comparison_table import Table
 from sweet_rl.evaluation.statistics import bootstrap_interval, interval_text, win_share
+from sweet_rl.evaluation.table import Table
 from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records, seed_for
+from sweet_rl.runs.records import Task, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings, run_step
 from sweet_rl.runs.texts import write_texts
 
 COLUMNS = ["pair", "solution", "dialogue", "A", "B", "better"]
 Label: TypeAlias = Literal["A", "B", "="]
+PairKey: TypeAlias = tuple[str, int, int]  # id of a record, numbers of candidates A and B
 # By task: 1 for each pair that is in the right order, a half for equal scores.
 Shares: TypeAlias = dict[str, list[float]]
 OWN_C, OTHER_C = "PMI, sum", "PMI, sum, c of other tasks"
@@ -63,9 +63,7 @@ class Pair:
         return f"{self.id}:{self.a}:{self.b}"
 
 
-def check_credit(
-    settings: CheckSettings, input_path: str, output_dir: str, dialogues_path: str | None, step: StepSettings
-) -> None:
+def check_credit(settings: CheckSettings, input_path: str, output_dir: str, step: StepSettings) -> None:
     """Score the candidates in every way, lay out pairs for labels, and print a table. A killed run continues.
 
     Args:
@@ -73,7 +71,6 @@ def check_credit(
         input_path: Candidates of sample_best_of_n.py; with answer_rewards (grade_candidates.py) the table says how
             often a right answer stands above the others.
         output_dir: Folder of the ranked files, of `labels.csv`, which is never overwritten, and of `checks.md`.
-        dialogues_path: Graded dialogues of the untrained agent, whose failures are counted.
         step: Part of the input.
 
     Raises:
@@ -98,13 +95,9 @@ def check_credit(
         ranked = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}.jsonl"
         rank_file(critic, source, str(ranked), step)
         scores[name] = scores_by_number(records, read_records(ranked, TurnCandidates))
-    found, said = [report(records, scores, labels)], said_of(records, labels, folder / "labels.csv")
-    if dialogues_path is not None:
-        found.append(failures(read_records(dialogues_path, Trajectory)))
-    tables = [table.markdown() for table in found]
-    write_texts({folder / "checks.md": "\n\n".join([tables[0], said, *tables[1:]]) + "\n"}, overwrite=True)
-    tables = [table.text() for table in found]
-    print("\n\n".join([tables[0], said, *tables[1:]]))
+    table, note = report(records, scores, labels), note_on(records, labels, folder / "labels.csv")
+    write_texts({folder / "checks.md": f"{table.markdown()}\n\n{note}\n"}, overwrite=True)
+    print(f"{table.text()}\n\n{note}")
 
 
 def scores_by_number(
@@ -193,7 +186,7 @@ def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
         with path.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(COLUMNS)
-            rows.writerows([*map(_as_text, (pair.name, *pair.texts)), ""] for pair in pairs)
+            rows.writerows([pair.name, *map(_as_text, pair.texts), ""] for pair in pairs)
     except FileExistsError:
         return
 
@@ -203,49 +196,53 @@ def _as_text(cell: str) -> str:
     return f" {cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
-def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[tuple[str, int, int], Label]:
+def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[PairKey, Label]:
     """The labels that a person has given: for (record, A, B) which one is better, or "=".
 
     Raises:
         UserError: Another label, a missing column, a pair of other candidates, or one with an empty candidate.
     """
-    counts = {record.id: len(record.additional_outputs) for record in records}
-    scored = {record.id: record.with_tokens() for record in records}
-    found: dict[tuple[str, int, int], Label] = {}
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 ({error.reason}): save it as CSV UTF-8.") from error
+    by_id = {record.id: record for record in records}
+    found: dict[PairKey, Label] = {}
     csv.field_size_limit(2**31 - 1)  # a dialogue may be long
-    rows = csv.DictReader(io.StringIO(text, newline=""))
-    if missing := {"pair", "better"} - set(rows.fieldnames or []):
-        raise UserError(f"{path}: there is no column {sorted(missing)[0]!r}. Its columns are {', '.join(COLUMNS)}.")
-    for row in rows:
-        where = f"{path}, line {rows.line_num}"
-        key, _, second = (row["pair"] or "").rpartition(":")
-        key, _, first = key.rpartition(":")
-        key = key if key in counts else key.removeprefix(" ")  # of `_as_text`
-        count = counts.get(key, 0)
-        if not (first.isdecimal() and second.isdecimal() and int(first) < count and int(second) < count):
-            raise UserError(
-                f"{where}: {row['pair']!r} is no pair of these candidates. Were they sampled anew? Then move the "
-                "file away, or give another --output_dir."
-            )
-        label = (row["better"] or "").strip().upper()
-        if label == "":
-            continue
-        if label not in ("A", "B", "="):
-            raise UserError(f"{where}: better is {row['better']!r}; it must be A, B, = (equal worth) or empty.")
-        if not {int(first), int(second)} <= set(scored[key]):
-            raise UserError(f"{where}: a candidate of {row['pair']!r} is empty and has no score. Clear 'better' here.")
-        found[key, int(first), int(second)] = label  # type: ignore[assignment]  # one of the three
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        if missing := {"pair", "better"} - set(rows.fieldnames or []):
+            raise UserError(f"{path}: there is no column {sorted(missing)[0]!r}. Its columns are {', '.join(COLUMNS)}.")
+        for row in rows:
+            where = f"{path}, line {rows.line_num}"
+            pair = _pair_of(row["pair"] or "", by_id)
+            if pair is None:
+                raise UserError(
+                    f"{where}: {row['pair']!r} is no pair of these candidates. Were they sampled anew? Then move the "
+                    "file away, or give another --output_dir."
+                )
+            label = (row["better"] or "").strip().upper()
+            if label == "":
+                continue
+            if label not in ("A", "B", "="):
+                raise UserError(f"{where}: better is {row['better']!r}; it must be A, B, = (equal worth) or empty.")
+            if not {*pair[1:]} <= set(by_id[pair[0]].with_tokens()):
+                raise UserError(
+                    f"{where}: a candidate of {row['pair']!r} is empty and has no score. Clear 'better' here."
+                )
+            found[pair] = label  # type: ignore[assignment]  # one of the three
     return found
+
+
+def _pair_of(name: str, by_id: Mapping[str, TurnCandidates]) -> PairKey | None:
+    """What the name of a pair stands for; None if that is no pair of these candidates."""
+    record_id, *numbers = name.rsplit(":", 2)
+    if record_id not in by_id or len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        return None
+    first, second = map(int, numbers)
+    return (record_id, first, second) if max(first, second) < len(by_id[record_id].additional_outputs) else None
 
 
 def report(
     records: Sequence[TurnCandidates],
     scores: Mapping[str, Mapping[str, Mapping[int, float]]],
-    labels: Mapping[tuple[str, int, int], Label],
+    labels: Mapping[PairKey, Label],
 ) -> Table:
     """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above.
 
@@ -309,7 +306,7 @@ def _cells(values: Shares, lowest: float = 0.0, sign: str = "") -> list[str]:
     return [f"{100 * estimate.mean:{sign}.1f}", interval_text(estimate.low, estimate.high, sign)]
 
 
-def said_of(records: Sequence[TurnCandidates], labels: Mapping[tuple[str, int, int], Label], path: Path) -> str:
+def note_on(records: Sequence[TurnCandidates], labels: Mapping[PairKey, Label], path: Path) -> str:
     """What is labelled, and of how many pairs and tasks the shares are."""
     if not labels:
         return (
@@ -323,18 +320,3 @@ def said_of(records: Sequence[TurnCandidates], labels: Mapping[tuple[str, int, i
         f"{len(labels)} pairs are labelled, {equal} of them ({100 * equal / len(labels):.0f} %) as of equal worth. "
         f"The shares are means over the {tasks} tasks of the other {len(judged)}."
     )
-
-
-def failures(trajectories: Sequence[Trajectory]) -> Table:
-    """How the dialogues of the agent ended: number, share, and mean number of its messages."""
-    kinds: dict[str, list[int]] = {"right answer": [], "partly right answer": [], "wrong answer": [], "no answer": []}
-    for trajectory in trajectories:
-        if trajectory.is_graded:
-            right = {0.0: "wrong answer", 1.0: "right answer"}.get(trajectory.reward or 0.0, "partly right answer")
-            kinds["no answer" if trajectory.answer is None else right].append(trajectory.turns)
-    total = sum(map(len, kinds.values()))
-    rows = [["dialogues", "number", "%", "messages of the agent"]]
-    for kind, turns in kinds.items():
-        if turns:
-            rows.append([kind, str(len(turns)), f"{100 * len(turns) / total:.1f}", f"{sum(turns) / len(turns):.1f}"])
-    return Table(rows, 3)

@@ -3,26 +3,81 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.evaluation.grade_file import GradedDialogues, grade_file, grading_settings, read_answers
-from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.report import summarise_rewards, summary_text
+from sweet_rl.dialogues.grading import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.dialogues.sibling_pairs import best_of_tasks
+from sweet_rl.evaluation.compare import compare
+from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, grader_of, read_graded
 from sweet_rl.evaluation.statistics import check_k
-from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData, write_training_data
-from sweet_rl.evaluation.win_rate import check_baseline, win_rate
-from sweet_rl.method.trajectory_pairs import check_texts
-from sweet_rl.runs.errors import NothingMade
+from sweet_rl.evaluation.summary import summarise_rewards, summary_text
+from sweet_rl.method.trajectory_pairs import check_texts, write_pairs
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.texts.parts import TextMarkup
+from sweet_rl.runs.cli import alias, to_settings
+from sweet_rl.runs.errors import NothingMade, UserError
+from sweet_rl.runs.manifest import replace_source
+from sweet_rl.runs.names import local_path
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.records import TrajectoryFile
-from sweet_rl.runs.run import check_output
-from sweet_rl.runs.step import StepSettings
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
+from sweet_rl.runs.run import Run, check_output, open_run
+from sweet_rl.runs.step import StepSettings, run_step
 
 logger = logging.getLogger(__name__)
+OWN, BASELINE = "this run", "the baseline"
+
+
+@dataclass(frozen=True)
+class GradedDialogues:
+    """Which dialogues are graded, and where they are written with their grades.
+
+    Attributes:
+        input_path: Trajectories of simulate_interactions.py, or a released file.
+        output_path: Graded trajectories, one per line: `reward`, and the evidence for it in `grade`. By default
+            INPUT.graded.jsonl.
+        num_tasks: Number of tasks that are graded, from the start of the file; all by default.
+        exclude: List of tasks to leave out, JSONL with a field `id` per row.
+        grade_references: Grade the reference solutions of a tasks file as answers.
+        in_place: Replace the input by the graded dialogues, once all of them are graded.
+        retry_failed: Grade those answers again that failed by the machine (see `Grade.machine`).
+    """
+
+    input_path: Annotated[str, alias("data_path")]
+    output_path: str | None = None
+    num_tasks: int | None = None
+    exclude: str | None = None
+    grade_references: bool = False
+    in_place: bool = False
+    retry_failed: bool = False
+
+    def __post_init__(self) -> None:
+        for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed"):
+            if self.in_place and getattr(self, flag):
+                raise UserError(
+                    f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
+                )
+        if self.output_path is None and local_path(self.input_path) != Path(self.input_path):
+            raise UserError(f"{self.input_path} is on the hub, where no result can be written: give --output_path.")
+
+    @property
+    def result(self) -> str:
+        """The file that holds the graded trajectories in the end."""
+        if self.in_place:
+            return self.input_path
+        return self.output_path or f"{self.input_path.removesuffix('.jsonl')}.graded.jsonl"
+
+    @property
+    def target(self) -> str:
+        """The file that is written while grading goes on."""
+        return f"{os.path.realpath(self.input_path)}.grading" if self.in_place else self.result
 
 
 @dataclass(frozen=True)
@@ -42,6 +97,56 @@ class SummarySettings:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class TrainingData:
+    """What is written for trainings.
+
+    Attributes:
+        preference_path: Output for trajectory pairs without the reference solution (multi-turn DPO).
+        ground_truth_preference_path: Output for them with the reference solution after the BOS (the critic).
+        best_path: Output for the best dialogue of each task (rejection fine-tuning with --min_reward 0).
+        min_gap: Smallest difference of rewards between the two dialogues of a pair (the paper: 0.1 for frontend). The
+            domain's by default: for code only a reward of 1 is preferred, to any lower one.
+    """
+
+    preference_path: str | None = None
+    ground_truth_preference_path: str | None = None
+    best_path: str | None = None
+    min_gap: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_gap is not None and self.min_gap <= 0:
+            raise UserError(f"--min_gap is {self.min_gap}; it must be above 0.")
+
+    @property
+    def pair_paths(self) -> dict[str, bool]:
+        """For each output of pairs whether they have the reference solution."""
+        paths = {self.preference_path: False, self.ground_truth_preference_path: True}
+        return {path: hint for path, hint in paths.items() if path is not None}
+
+
+@dataclass(frozen=True)
+class DialogueTexts:
+    """How the texts of the pairs are made for trajectories that carry no parts.
+
+    Attributes:
+        tokenizer: Agent's model or tokenizer.
+        response_template: Text before each turn of the agent in released texts.
+        eos_text: Text that ends a turn in released texts; the tokenizer's by default.
+        bos_text: Text that begins a dialogue in released texts; the tokenizer's by default.
+    """
+
+    tokenizer: Annotated[str | None, alias("agent_model")] = None
+    response_template: str | None = None
+    eos_text: str | None = None
+    bos_text: str | None = None
+
+    def load(self) -> TextMarkup:
+        """The same with the chat format loaded."""
+        chat = None if self.tokenizer is None else ChatFormat.from_pretrained(self.tokenizer)
+        return TextMarkup(chat, self.response_template, self.eos_text, self.bos_text)
+
+
 def evaluate(
     domain: Domain,
     dialogues: GradedDialogues,
@@ -58,36 +163,55 @@ def evaluate(
     Raises:
         UserError: Unreadable input, tasks of another domain, or outputs that belong to a run with other settings.
     """
-    outputs = [dialogues.target, *data.paths]
+    outputs = [dialogues.target, *data.pair_paths, *([data.best_path] if data.best_path else [])]
     check_paths(outputs, [dialogues.input_path, wanted.baseline, dialogues.exclude, domain.source])
     for path in outputs:
         check_output(path, step.overwrite)
-    answers = read_answers(domain, dialogues)
-    check_k(Counter(trajectory.task.id for trajectory in answers.light), wanted.k)
-    if len(protocols := {one.protocol for one in answers.light if one.protocol}) > 1:
+    trajectories, whole = _trajectories(dialogues)
+    domain.check([trajectory.task for trajectory in trajectories], dialogues.input_path)
+    check_k(Counter(trajectory.task.id for trajectory in trajectories), wanted.k)
+    protocols = sorted({trajectory.protocol for trajectory in trajectories if trajectory.protocol})
+    if len(protocols) > 1:
         logger.warning(
             "%s: dialogues of the protocols %s, whose rewards cannot be compared",
             dialogues.input_path,
-            " and ".join(sorted(protocols)),
+            " and ".join(protocols),
         )
     markup = texts.load()
     if data.pair_paths:
-        check_texts(map(answers.whole, answers.light), markup)
+        check_texts(map(whole, trajectories), markup)
     baseline = None if wanted.baseline is None else read_graded(wanted.baseline)
 
-    summarise = partial(summarise_rewards, k=wanted.k, seed=wanted.seed)
     with domain.make_grader(grading) as grader:
         print(grader.describe())
-        settings = grading_settings(domain, dialogues, grading, grader)
+        settings = (
+            to_settings(grading, num_tasks=dialogues.num_tasks, grade_references=dialogues.grade_references)
+            | getattr(grader, "to_settings", dict)()
+        )
+        if domain.source is not None:
+            settings["task_type"] = domain.name
         if baseline is not None:
-            check_baseline(baseline, dialogues.result, answers.light, settings, domain.draws_pages, wanted.mix_humans)
-        grade_file(domain, dialogues, answers, grader, settings, summarise, step.overwrite)
+            own = _before_grading(dialogues.result, trajectories, settings, domain.draws_pages, baseline)
+            check_comparable({OWN: [own], BASELINE: [baseline]}, wanted.mix_humans)
+
+        def grade(run: Run) -> dict[str, Any]:
+            write_grades(trajectories, whole, grader, run)
+            rows = (Trajectory.from_dict(row, str(run.path)) for row in run.records())
+            return summarise_rewards(rows, wanted.k, wanted.seed)
+
+        inputs = [dialogues.input_path, dialogues.exclude, domain.source]
+        drop = _machine_failed if dialogues.retry_failed else None
+        output = open_run(dialogues.target, settings, inputs, step.overwrite, drop)
+        run_step(output, grade, show=lambda _: None)  # shown below, for the present k and baseline
+    if dialogues.in_place:
+        replace_source(Path(dialogues.target), Path(dialogues.result))
 
     file = TrajectoryFile(dialogues.result)
-    summary = summarise(file.scan())
+    summary = summarise_rewards(file.scan(), wanted.k, wanted.seed)
     if baseline is not None and summary["graded"]:
-        wins = win_rate(read_graded(dialogues.result), baseline, wanted.seed, wanted.mix_humans)
-        summary["win_rate"] = wins.to_dict() | {"baseline": wanted.baseline}
+        runs = {OWN: [read_graded(dialogues.result)], BASELINE: [baseline]}
+        own_run, _ = compare(runs, [BASELINE], seed=wanted.seed, mix_humans=wanted.mix_humans)["runs"]
+        summary["win_rate"] = own_run["wins_against"][BASELINE] | {"baseline": wanted.baseline}
     print(summary_text(summary))
     print(f"{dialogues.result}: {len(file.light)} graded dialogues")
     if not summary["graded"]:
@@ -96,4 +220,70 @@ def evaluate(
             "Dialogues that failed are played again with --retry_failed of simulate_interactions.py."
         )
 
-    write_training_data(data, dialogues.result, file, markup, domain.min_gap, step.overwrite)
+    min_gap = domain.min_gap if data.min_gap is None else data.min_gap
+    for path, hint in data.pair_paths.items():
+        write_pairs(path, dialogues.result, file, hint, markup, min_gap, step.overwrite)
+    if data.best_path is not None:
+        _write_best(data.best_path, dialogues.result, file, step.overwrite)
+
+
+def _trajectories(dialogues: GradedDialogues) -> tuple[list[Trajectory], Callable[[Trajectory], Trajectory]]:
+    """The trajectories to grade without their texts (`Trajectory.light`), and a function that reads one whole."""
+    if dialogues.grade_references:
+        answers = reference_answers(read_records(dialogues.input_path, Task))
+        return without_excluded(first_tasks(answers, dialogues.num_tasks), dialogues.exclude), lambda answer: answer
+    file = TrajectoryFile(dialogues.input_path)
+    for _ in file.scan():
+        pass
+    return without_excluded(first_tasks(file.light, dialogues.num_tasks), dialogues.exclude), file.whole
+
+
+def _before_grading(
+    path: str,
+    trajectories: Sequence[Trajectory],
+    settings: dict[str, Any],
+    draws_pages: bool,
+    baseline: GradedFile,
+) -> GradedFile:
+    """What the graded file will be, as far as it is known: its tasks, humans and grader."""
+    grader = grader_of(path, [], settings) | {"kind": "page" if draws_pages else "code"}
+    if not draws_pages and baseline.grader.get("kind") == "function":  # only graded rows name their function
+        grader |= {name: baseline.grader[name] for name in ("kind", "grader")}
+    if "image_encoder" in settings:
+        grader["encoder"] = settings["image_encoder"]
+    return GradedFile(path, trajectories, grader)
+
+
+def write_grades(
+    trajectories: Sequence[Trajectory], whole: Callable[[Trajectory], Trajectory], grader: Grader, run: Run
+) -> None:
+    """Grade the trajectories that the run lacks; only a few of them are in memory with their texts.
+
+    Args:
+        trajectories: All trajectories, which may be without their texts.
+        whole: Function that returns one of them with its texts.
+        grader: Open grader of the domain.
+        run: Output.
+    """
+    missing = map(whole, [trajectory for trajectory in trajectories if trajectory.id not in run.done])
+    with progress_bar(total=len(trajectories), initial=len(run.done), unit="answer") as bar:
+        for graded in grade_trajectories(missing, grader):
+            run.write(graded.to_dict())
+            bar.update()
+
+
+def _machine_failed(row: dict) -> bool:
+    return bool((row.get("grade") or {}).get("machine"))
+
+
+def _write_best(path: str, graded_path: str, file: TrajectoryFile, overwrite: bool) -> None:
+    """Write the best dialogue of each task of a graded file."""
+
+    def write(run: Run) -> dict:
+        run.write_missing(file.whole(trajectory).to_dict() for trajectory in best_of_tasks(file.light))
+        return {"trajectories": len(run.done)}
+
+    def show(summary: dict) -> None:
+        print(f"{path}: the best dialogues of {summary['trajectories']} tasks")
+
+    run_step(open_run(path, to_settings(best_of="task"), [graded_path], overwrite), write, show, may_be_empty=True)

@@ -7,16 +7,18 @@ Every drawing function returns the figure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
-from sweet_rl.evaluation.paper import paper_label
-from sweet_rl.evaluation.series import series_of
-from sweet_rl.runs.errors import extras_named
+from sweet_rl.evaluation.paper import paper_lines
+from sweet_rl.runs.errors import UserError, extras_named
 
+SERIES_NAME = re.compile(r"(.+)@(\d+(?:\.\d+)?)")
 ACCENT = "#0a58a8"  # of the method: names that begin with SWEET
 PAPER = "#9a9a9a"  # of the paper's own figures
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">")
@@ -48,7 +50,7 @@ def table(comparison: Mapping, title: str = ""):
     """A table of runs: for each the mean with its interval and its seeds, and the paper's figure as a grey mark.
 
     Args:
-        comparison: `Comparison.to_dict()`, with the paper's rows under `paper` (or None).
+        comparison: What `compare` returns, with the paper's rows under `paper` (or None).
         title: Title of the figure.
     """
     runs, paper = comparison["runs"], comparison.get("paper") or {}
@@ -84,7 +86,7 @@ def table(comparison: Mapping, title: str = ""):
                 color=PAPER,
                 markersize=13,
                 markeredgewidth=2,
-                label=paper_label(comparison),
+                label="\n".join(paper_lines(comparison)),
             )
         axis.set_xlabel(label)
         if key == "similarity":  # the untrained agent's pages are alike already: from 0, nothing could be told apart
@@ -102,7 +104,7 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
     """Runs named `series@x` as curves: best of N per turn (the paper, Figure 3a), data scaling (Figure 3b).
 
     Args:
-        comparison: `Comparison.to_dict()`.
+        comparison: What `compare` returns.
         title: Title of the figure.
         x_label: Label of the x axis.
         paper: The paper's points {series, success, x?}, success in percent. A point without x is drawn as a level;
@@ -152,14 +154,31 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
         for name in names:
             known = sorted((point["x"], point["success"]) for point in paper if point["series"] == name)
             axes[1].plot(*zip(*known, strict=True), label=name, **styles[name])
-        axes[1].set_title(_two_lines(paper_label(comparison)), fontsize=9)
+        axes[1].set_title("the paper", fontsize=9)
         axes[1].set_ylim(bottom=0)
         axes[1].margins(x=0.06)
         axes[1].set_xlabel(x_label)
     axes[0].set_ylabel(f"{measure} %")
-    levels = any("x" not in point for point in paper)
-    axes[0].set_xlabel(f"{x_label}\n{_two_lines(paper_label(comparison))}" if levels else x_label)
+    axes[0].set_xlabel(x_label)
+    if paper:
+        lines = [fill(line, 75) for line in paper_lines(comparison)]
+        axes[0].set_xlabel("\n".join([x_label, *lines]), fontsize=7.5)
     return finished(figure, axes[0], title)
+
+
+def series_of(comparison: Mapping) -> dict[str, list[tuple[float, dict]]]:
+    """The points (x, run) of each series of runs named series@x, sorted by x, for example `SWEET critic@4`.
+
+    Raises:
+        UserError: No run is named series@x.
+    """
+    found: dict[str, list[tuple[float, dict]]] = {}
+    for run in comparison["runs"]:
+        if match := SERIES_NAME.fullmatch(run["name"]):
+            found.setdefault(match[1], []).append((float(match[2]), run))
+    if not found:
+        raise UserError("no run is named series@x (e.g. 'SWEET critic@4'), so there is nothing to draw as a curve.")
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in found.items()}
 
 
 def save_figure(figure, path: str | Path) -> list[Path]:
@@ -197,10 +216,6 @@ def percent(estimate: Mapping[str, float]) -> tuple[float, list[list[float]]]:
     """The mean in percent and its distances to both ends of the interval, as matplotlib takes error bars: [2, 1]."""
     mean, low, high = (100 * estimate[name] for name in ("mean", "low", "high"))
     return mean, [[mean - low], [high - mean]]
-
-
-def _two_lines(label: str) -> str:
-    return label.replace("; ", ";\n", 1)
 
 
 def _color(name: str, number: int = 0) -> str:

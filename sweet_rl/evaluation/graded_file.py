@@ -1,8 +1,9 @@
 """A file of graded trajectories and how they were graded: only runs on the same tasks, graded alike, are comparable."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished, read_manifest
@@ -25,13 +26,11 @@ class GradedFile:
         trajectories: Trajectories of the file, which may be without their texts (`Trajectory.light`).
         grader: Facts of the grading by name: `kind` (code, page, or function), what the rows name (grader, encoder),
             and the settings in the manifest of the evaluation.
-        dialogues: Hash of each dialogue, whatever its id.
     """
 
     path: str
     trajectories: Sequence[Trajectory]
-    grader: Mapping[str, object] = field(default_factory=dict)
-    dialogues: Sequence[str] = ()
+    grader: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def humans(self) -> list[str]:
@@ -50,22 +49,10 @@ def read_graded(path: str) -> GradedFile:
     Raises:
         UserError: its rows were graded in different ways, it is unfinished or changed, or its manifest is damaged.
     """
-    file, dialogues = TrajectoryFile(path), []
-
-    def scan() -> Iterator[Trajectory]:
-        for trajectory in file.scan():
-            dialogues.append(_dialogue(trajectory))
-            yield trajectory
-
     check_finished(path)
-    manifest = read_manifest(path)
-    grader = grader_of(path, scan(), manifest["settings"] if manifest else {})
-    return GradedFile(path, file.light, grader, dialogues)
-
-
-def _dialogue(trajectory: Trajectory) -> str:
-    said = [[message["role"], message["content"]] for message in trajectory.dialogue_history]
-    return content_id([trajectory.task.id, trajectory.reward, trajectory.answer, said])
+    file, manifest = TrajectoryFile(path), read_manifest(path)
+    grader = grader_of(path, file.scan(), manifest["settings"] if manifest else {})
+    return GradedFile(path, file.light, grader)
 
 
 def grader_of(

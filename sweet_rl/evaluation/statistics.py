@@ -1,7 +1,11 @@
-"""Statistics over tasks: bootstrap intervals, best of k, paired differences.
+"""Statistics over tasks, and over seeds and tasks: bootstrap intervals, best of k, paired differences.
 
 Dialogues of the same task are not independent. Every interval and test therefore averages the values of each task
 first and resamples tasks, never dialogues. Pure functions; the same seed gives the same numbers.
+
+Another training and other test tasks would both give another figure, so that an interval over tasks alone is too
+narrow for a statement about a method. The functions `two_level_*` take matrices [S, T] of runs that were trained
+several times: one row per seed, one column per task.
 
 A bootstrap of equal values has no width, whatever their number. There the interval is that of Wilson for a share that
 no task has: at most z^2 / (n + z^2) of the tasks have another value, and that may be the lowest or the highest one
@@ -11,9 +15,10 @@ narrow nothing, and nothing is said about another training.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import comb
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +29,7 @@ EXACT_UP_TO = 14  # differing tasks: 2**14 sign patterns are enumerated instead 
 BATCH = 200_000  # resampled values in memory at a time
 ROUNDING = 1e-12  # a smaller difference of two means is of their floating-point numbers
 
-ValuesByTask = Mapping[str, Sequence[float] | float]
+ValuesByTask = Mapping[Any, Sequence[float] | float]  # the keys are ids or numbers of tasks
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class DifferenceEstimate(Estimate):
     p: float
 
 
-def task_means(values_by_task: ValuesByTask) -> dict[str, float]:
+def task_means(values_by_task: ValuesByTask) -> dict[Any, float]:
     """The mean of each task's values, sorted by task; tasks without a value are left out.
 
     Sorted, because a resample draws places: the same values in another order would have another interval.
@@ -143,6 +148,95 @@ def paired_difference(
     estimate = bootstrap_interval(differences, level, resamples, seed, lowest=-1.0)
     p = _sign_flip_p(np.array(list(differences.values())), resamples, seed)
     return DifferenceEstimate(**asdict(estimate), p=p)
+
+
+def two_level_interval(
+    values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0, lowest: float = 0.0
+) -> Estimate:
+    """The mean and its percentile bootstrap interval; seeds and tasks are resampled independently.
+
+    This is the bootstrap of Owen (2007, "The pigeonhole bootstrap") for crossed random effects. With S seeds it
+    counts the variance between seeds only (S - 1)/S times, so that few seeds give a slightly narrow interval.
+    The other arguments, and the interval of equal values, are those of `bootstrap_interval`.
+
+    Args:
+        values: [S, T], a row per seed and a column per task.
+        level: Confidence level of the interval.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of the resampling.
+        lowest: Lowest possible value; the highest is 1.
+    """
+    return two_level_ratio(values, np.ones_like(values), level, resamples, seed, lowest)
+
+
+def two_level_ratio(
+    parts: np.ndarray,
+    wholes: np.ndarray,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    lowest: float = 0.0,
+) -> Estimate:
+    """The ratio of two sums, for example of right pairs to pairs, and its interval as in `two_level_interval`.
+
+    `parts` and `wholes` are [S, T], 0 and 0 for a seed that says nothing about a task. Resamples without any whole are
+    left out.
+
+    Raises:
+        UserError: A value is not a finite number.
+    """
+    seeds, tasks = parts.shape
+    known = wholes != 0
+    if not np.isfinite(parts).all() or not np.isfinite(wholes).all():
+        raise UserError("a value of a seed and a task is no number: grade its dialogues again.")
+    ratios = parts[known] / wholes[known]
+    if len(ratios) and np.ptp(ratios) <= ROUNDING:
+        return replace(with_width(float(ratios[0]), int(known.any(0).sum()), level, lowest), tasks=tasks)
+    draw = np.random.default_rng(seed)
+    by_seed = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples)
+    by_task = draw.multinomial(tasks, np.full(tasks, 1 / tasks), resamples)
+    above, below = (np.einsum("rt,rt->r", by_seed @ values, by_task) for values in (parts, wholes))
+    low, high = np.quantile(above[below > 0] / below[below > 0], [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(parts.sum() / wholes.sum()), float(low), float(high), tasks)
+
+
+def two_level_p(differences: np.ndarray) -> float:
+    """The two-sided p-value of a paired difference over seeds and tasks: the quasi-F test.
+
+    The variance of the mean is (MS_seeds + MS_tasks - MS_residual) / (S T), of the mean squares of a two-way analysis
+    of variance without replication; its degrees of freedom are Satterthwaite's (Clark 1973, "The
+    language-as-fixed-effect fallacy"). A statement about new seeds and new tasks is never surer than one about new
+    seeds or new tasks alone, so the p-value is at least that of the t test over the means of the seeds, and over those
+    of the tasks. These two alone decide if the variance is not above both of theirs. A sign-flip test over seeds cannot
+    be used: with five seeds its p-value is never below 0.06. It is used for differences that are all equal, which have
+    no variance.
+
+    Args:
+        differences: [S, T] with S and T at least 2.
+    """
+    from scipy.stats import t as student
+
+    seeds, tasks = differences.shape
+    mean = differences.mean()
+    by_seed, by_task = differences.mean(1) - mean, differences.mean(0) - mean
+    residual = differences - mean - by_seed[:, None] - by_task
+    free = np.array([seeds - 1, tasks - 1, (seeds - 1) * (tasks - 1)])
+    squares = np.array([tasks * (by_seed**2).sum(), seeds * (by_task**2).sum(), (residual**2).sum()]) / free
+    squares[squares <= ROUNDING**2] = 0.0
+    if abs(mean) <= ROUNDING:
+        return 1.0
+    if not squares.any():
+        return 2.0 ** (1 - seeds)
+    variances, degrees = list(squares[:2]), list(free[:2])  # of seeds alone and of tasks alone
+    together = squares[0] + squares[1] - squares[2]
+    if together > squares[:2].max():
+        variances.append(together)
+        degrees.append(together**2 / (squares**2 / free).sum())
+    if not any(variances):  # seeds and tasks differ only together
+        variances, degrees = [squares[2]], [free[2]]
+    with np.errstate(divide="ignore"):
+        statistics = np.abs(mean) / np.sqrt(np.array(variances) / (seeds * tasks))
+    return float((2 * student.sf(statistics, degrees)).max())
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -7,11 +7,11 @@ shows as text nodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sweet_rl.evaluation.results_page import versions_text
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.html_file import escaped, html_file, json_block, json_text
 from sweet_rl.viewer.report_charts import Html, joined, tag
@@ -33,6 +33,7 @@ SCRIPTS = (
     "dialogue.js",
     "report.js",
 )
+VERSIONS = ("sweet_rl", "python", "torch", "transformers", "accelerate", "numpy")
 MADE_HERE = '<meta name="generator" content="sweet_rl report">'
 
 
@@ -158,6 +159,16 @@ def _numbered(number: str, what: str) -> str:
 
 def _copy(label: str, text: str) -> Html:
     return tag("button", label, type="button", class_="copy", data_text=text)
+
+
+def versions_text(manifests: Iterable[Mapping[str, Any]]) -> str:
+    """The versions of VERSIONS that the manifests name; if they differ, all of them."""
+    found: dict[str, dict[str, None]] = {name: {} for name in VERSIONS}
+    for manifest in manifests:
+        for name, version in manifest.get("versions", {}).items():
+            if name in found:
+                found[name][str(version)] = None
+    return ", ".join(f"{name} {' and '.join(versions)}" for name, versions in found.items() if versions)
 
 
 def made_by(folder: RunFolder) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sweet_rl.evaluation.budget import UnknownCost, behind_dialogues, cpu_seconds_of, dialogues_in
-from sweet_rl.evaluation.series import SERIES_NAME, series_of
+from sweet_rl.evaluation.figures import SERIES_NAME, series_of
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.viewer.report_charts import Chart, Html, Series, tag
 from sweet_rl.viewer.report_folder import METHODS, UNTRAINED, Output, RunFolder

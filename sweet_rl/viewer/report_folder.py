@@ -11,14 +11,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.evaluation.comparison import compare
+from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.results_page import SECTIONS
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, read_manifest
 
 METHODS = {"zero_shot": "zero-shot", "rft": "rejection fine-tuning", "dpo": "multi-turn DPO", "sweet": "SWEET-RL"}
 UNTRAINED = METHODS["zero_shot"]
+TABLES = {
+    "table2": "Table 2: the methods",
+    "table3": "Table 3: the critic",
+    "table4": "Table 4: a stronger agent from a weaker one's dialogues",
+    "figure3a": "Figure 3a: the best of N candidates at every turn",
+    "figure3b": "Figure 3b: the number of dialogues",
+}
+"""Comparisons that dodo.py writes, with their titles."""
 BESIDE_FILE = ".manifest.json"
 GRADED = ".graded.jsonl"
 
@@ -136,20 +143,20 @@ class RunFolder:
 
     @cached_property
     def tables(self) -> dict[str, dict]:
-        """Comparisons by title, as `Comparison.to_dict()` with `files`; made from the graded files if there are none.
+        """Comparisons by title, as `compare` returns them, with `files`; made from the graded files if there are none.
 
         Raises:
             UserError: A table that compare_runs.py did not write, or graded files that cannot be compared.
         """
         names = {"Results": "results.json"}
-        names |= {title: f"results/{name}.json" for name, title in SECTIONS.items() if name != "credit"}
+        names |= {title: f"results/{name}.json" for name, title in TABLES.items()}
         paths = {title: self.path / name for title, name in names.items()}
         tables = {title: read_table(path) for title, path in paths.items() if path.is_file()}
         runs = self._graded()
         if not tables and runs:
             baselines = [name for name in (UNTRAINED, METHODS["dpo"]) if name in runs]
             files = {name: [read_graded(str(path)) for path in paths] for name, paths in runs.items()}
-            made = compare(files, baselines).to_dict()
+            made = compare(files, baselines)
             tables = {"Results": made | {"files": {name: list(map(str, paths)) for name, paths in runs.items()}}}
         for table in tables.values():
             table["files"] = {name: self._inside(paths) for name, paths in table["files"].items()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sweet_rl.evaluation.comparison_table import FEW_TASKS
-from sweet_rl.evaluation.series import SERIES_NAME
+from sweet_rl.evaluation.figures import SERIES_NAME
 from sweet_rl.evaluation.statistics import interval_text
+from sweet_rl.evaluation.table import FEW_TASKS
 from sweet_rl.viewer.report_charts import Html, interval_bar, tag
 from sweet_rl.viewer.report_folder import METHODS, UNTRAINED
 
@@ -17,7 +17,7 @@ def headline(table: Mapping | None) -> list[Html]:
     """What came out in a sentence, and how sure that is.
 
     Args:
-        table: A comparison (`Comparison.to_dict()`); None if nothing is evaluated.
+        table: A comparison, as `compare` returns it; None if nothing is evaluated.
     """
     if table is None:
         return [tag("h1", "Nothing is evaluated yet")]

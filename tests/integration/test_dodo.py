@@ -170,13 +170,6 @@ def test_what_a_step_reads_in_the_folder_is_what_another_one_makes(tmp_path, mon
     assert read and read <= made
 
 
-def test_the_command_on_the_page_has_all_variables_that_change_a_figure(tmp_path, monkeypatch):
-    given = {"SEED": "5", "SEEDS": "2", "TRAIN_FLAGS": "--beta 0.3", "LAUNCH": "srun python", "WORLD": "paper"}
-    ((*_, command),) = tasks_of("task_page", monkeypatch, OUT=str(tmp_path), **given)["actions"]
-    words = "WORLD=paper SEEDS=2 SEED=5 TRAIN_FLAGS='--beta 0.3' bash scripts/reproduce.sh table2"
-    assert command.format(target="table2") == words
-
-
 @pytest.fixture(scope="module")
 def path(tmp_path_factory) -> Iterator[str]:
     """A PATH whose `python` has already imported torch."""

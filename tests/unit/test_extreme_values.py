@@ -3,8 +3,7 @@ traceback."""
 
 import pytest
 
-from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
-from sweet_rl.evaluation.seeds import COPIED, refuse_copies
+from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
 from sweet_rl.runs.cli.values import coerce, read_yaml
 from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.records import Trajectory, parse_row, read_records
@@ -78,19 +77,6 @@ def test_a_number_of_too_many_digits_in_a_config_is_an_error_of_the_yaml():
 
     with pytest.raises(yaml.YAMLError, match="digits"):
         read_yaml("seed: " + "1" * 5000)
-
-
-def test_parts_of_one_file_are_one_seed_and_a_few_equal_dialogues_are_not(tmp_path):
-    whole = [f"row {number}" for number in range(40)]
-    for part in (whole[1:], whole[::2], [*whole, *whole], [*whole[1:], "another"]):
-        for files in ([("a", whole), ("b", part)], [("b", part), ("c", ["other"]), ("a", whole)]):
-            with pytest.raises(UserError, match="one seed"):
-                refuse_copies(files)
-    few = int(COPIED * 40) - 1
-    refuse_copies([("a", whole), ("b", whole[:few] + [f"other {number}" for number in range(40 - few)])])
-    path, part = write_rows(tmp_path / "f.jsonl", rows()), write_rows(tmp_path / "part.jsonl", rows()[1:])
-    with pytest.raises(UserError, match="one seed"):
-        compare_files(ComparisonSettings(runs={"a": [str(path), str(part)]}))
 
 
 @pytest.mark.parametrize("row", ['{"id": "a", "reward": 1.0, "reward": 0.0}', '{"task": {"b": [{"c": 1, "c": 1}]}}'])

@@ -15,6 +15,7 @@ from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, TurnCandidates
 from tests.support.command_line import call, write_rows
+from tests.support.tables import unpadded
 
 MINI = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
 OUTPUTS = ["Is there a maximum?", "Is it urgent?", "What is the price of one unit?", "I WANT TO ANSWER:\ndef f()"]
@@ -104,12 +105,12 @@ def test_an_answer_after_every_rule_was_told_is_complete_if_it_is_right():
 
 def test_the_summary_is_sorted_by_the_smallest_and_each_decision_has_a_table_with_a_column_for_each_turn():
     worse, better = (credit_accuracy([turns(scores)]) for scores in ([3.0, 1.0, 2.0, 9.0], [3.0, 1.0, 2.0, 0.0]))
-    text = credit_markdown({"worse": worse | {"flags": "--critic_type pmi"}, "better": better})
+    text = unpadded(credit_markdown({"worse": worse | {"flags": "--critic_type pmi"}, "better": better}))
     assert text.count("turn 2") == 3 and "| better | 100.0 | 20.7 to 100.0 | 2 | 100.0 |" in text
-    assert "| better |  |  | 0 |  |" in text
+    assert "| better | | | 0 | |" in text
     table = text.splitlines()
-    assert table[2] == "| better | 100.0 (20.7 to 100.0) | 100.0 (20.7 to 100.0) |  | 100.0 |  |"
-    assert table[3] == "| worse | 100.0 (20.7 to 100.0) | 0.0 (0.0 to 79.3) |  | 0.0 | --critic_type pmi |"
+    assert table[2] == "| better | 100.0 (20.7 to 100.0) | 100.0 (20.7 to 100.0) | | 100.0 | |"
+    assert table[3] == "| worse | 100.0 (20.7 to 100.0) | 0.0 (0.0 to 79.3) | | 0.0 | --critic_type pmi |"
 
 
 def test_an_answer_that_passes_only_some_tests_is_wrong(tmp_path):

@@ -11,14 +11,13 @@ from tests.support.script_calls import place  # noqa: F401
 # ruff: noqa: F811 (place is a fixture)
 
 
-def test_ranked_files_of_equal_rows_are_one_seed_too(tmp_path):
+def test_a_ranked_file_is_one_seed_of_a_name(tmp_path):
     rows = [{"id": "a", "judge_scores": [1, 2]}, {"id": "b", "judge_scores": [2, 1]}]
     first = write_rows(tmp_path / "first.jsonl", rows)
-    copy = write_rows(tmp_path / "copy.jsonl", [row | {"id": row["id"] * 2} for row in reversed(rows)])
     other = write_rows(tmp_path / "other.jsonl", [rows[0], rows[1] | {"judge_scores": [2, 1.5]}])
     assert named_files("runs", f"a={first}+{other},b={first}") == {"a": [str(first), str(other)], "b": [str(first)]}
-    with pytest.raises(UserError, match="one seed"):
-        named_files("runs", f"a={first}+{other}+{copy}")
+    with pytest.raises(UserError, match="give each file once"):
+        named_files("runs", f"a={first}+{other}+{first}")
 
 
 def test_an_unfinished_file_is_refused(tmp_path):

@@ -6,6 +6,7 @@ import re
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.command_line import ROOT, call, read_rows, write_rows
+from tests.support.tables import unpadded
 
 LEAKY = ROOT / "lab" / "simulated_humans" / "leaky_human.py"
 
@@ -60,7 +61,7 @@ def test_humans_are_named_in_rows_and_measured_by_their_replies(tmp_path):
     assert any(row["leak"] for row in by_human["leaky"])
     assert all(row["contradicts"] and row["checked_by"] == "judge" for row in by_human["helpless"])
     assert all(row["unknown"] and row["ends_help"] for row in by_human["helpless"])
-    table = (tmp_path / "humans.md").read_text()
+    table = unpadded((tmp_path / "humans.md").read_text())
     assert table.count("\n") == 5 and "| helpless (" in table and "| 100.0 |" in table
 
     # 3. A table of one run names its human, and the win rate against another human is refused.

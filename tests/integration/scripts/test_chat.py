@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import signal
@@ -11,7 +10,7 @@ from functools import partial
 import pytest
 
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.evaluation.talk import PERSON, Talk, chosen_task
+from sweet_rl.evaluation.chat import PERSON, Chat, chosen_task
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, read_records
@@ -78,8 +77,8 @@ class Scores:
 def test_a_dialogue_is_held_to_its_end_and_kept_if_a_turn_is_empty_or_the_critic_fails(error):
     domain, said = load_domain("mini"), []
     task, prompt = chosen_task(domain, None, "0"), domain.agent_template("x")
-    talk = Talk(domain, task, Speaks(), prompt, Sampling(), 9, Scores(error), lambda _: "Red.", said.append)
-    talked = asyncio.run(talk.hold())
+    talk = Chat(domain, task, Speaks(), prompt, Sampling(), 9, Scores(error), lambda _: "Red.", said.append)
+    talked = talk.run()
     assert [one["content"] for one in talked.dialogue_history][1:] == ["Which colour?", "Red.", ""]
     assert talked.reward == 0.0 and talked.turn_credit is None
     why = "a turn has no token" if error is None else str(error) or "RuntimeError"
@@ -115,8 +114,8 @@ class Hostile:
 def test_what_the_agent_writes_does_not_steer_the_terminal():
     domain, said = load_domain("mini"), []
     task = chosen_task(domain, None, "0")
-    talk = Talk(domain, task, Hostile(), domain.agent_template("x"), Sampling(), 2, None, lambda _: "Yes.", said.append)
-    asyncio.run(talk.hold())
+    talk = Chat(domain, task, Hostile(), domain.agent_template("x"), Sampling(), 2, None, lambda _: "Yes.", said.append)
+    talk.run()
     assert said[1] == said[2] == "agent> \\x1b[2Jhello\\u202e\\x07"
 
 
@@ -131,7 +130,7 @@ def test_ctrl_c_ends_the_wait_for_the_person_at_once(request):
         return "Red."
 
     task, handler = chosen_task(domain, None, "0"), signal.getsignal(signal.SIGINT)
-    talk = Talk(domain, task, Speaks(), domain.agent_template("x"), Sampling(), 9, None, waits, lambda _: None)
+    talk = Chat(domain, task, Speaks(), domain.agent_template("x"), Sampling(), 9, None, waits, lambda _: None)
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(talk.hold())
+        talk.run()
     assert came_back == [] and signal.getsignal(signal.SIGINT) is handler

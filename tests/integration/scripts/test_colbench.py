@@ -21,6 +21,7 @@ from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import call, process, read_rows, write_rows
 from tests.support.hub_server import HubServer, use_hub
+from tests.support.tables import unpadded
 
 MODELS, HUMAN = ("org/model-a", "model-b"), "the-human"
 TASKS = [Task(f"Add {n}.", f"def f(x):\n    return x + {n}\n", {"a": "f(1)"}, f"t{n}") for n in range(4)]
@@ -112,13 +113,11 @@ def test_two_models_killed_in_the_middle_cost_what_the_estimate_says_and_nothing
         api.released.set()
         done = call("colbench.py", **flags(api))
         assert done.code == 0, done.err
-        assert ceilings(Path("first.out").read_text()) == [40, 40, 72]
-        left = ceilings(done.out)
-        assert left[1] == 40 and sum(left) == 152 - (50 - 3)  # three were the first calls
-        assert len(api.paid) == len(set(api.paid)) == 152 + 3
+        assert ceilings(Path("first.out").read_text()) == ceilings(done.out) == [40, 40, 72]
+        assert len(api.paid) == len(set(api.paid)) == 152 + 3  # three are the first calls
         again = call("colbench.py", **flags(api))
         assert again.code == 0 and len(api.paid) == 152 + 3
-        assert again.out.count("already complete") == 4 and ceilings(again.out) == [0, 0, 0]
+        assert again.out.count("already complete") == 4
     assert set(api.server.headers) == {"Bearer key-of-the-models", "Bearer key-of-the-human"}
     assert {row["ending"] for row in read_rows(folder / "out/first_4/org_model-a.jsonl")} == {"turn_limit"}
     table = json.loads((folder / "out/first_4/comparison.json").read_text())
@@ -176,7 +175,7 @@ def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_ot
     with api.server:
         first = call("colbench.py", **flags(api, MODELS[:1]))
         assert first.code == 1 and "1 of 4 dialogues failed" in first.err, first.err
-        assert "| 1 of 4 |" in (folder / "out/first_4/results.md").read_text()
+        assert "| 1 of 4 |" in unpadded((folder / "out/first_4/results.md").read_text())
         api.server.answer = usual
         again = call("colbench.py", **flags(api, MODELS[:1], retry_failed=True))
         assert again.code == 0, again.err

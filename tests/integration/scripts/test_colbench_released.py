@@ -1,4 +1,4 @@
-"""`sweet-rl colbench --protocol released` on real rows of ColBench, both halves: killed, continued, table and card."""
+"""`sweet-rl colbench --protocol released` on real rows of ColBench, both halves: killed, continued, what is written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.dialogues.released import backend, frontend
-from sweet_rl.evaluation.run_card import read_card
 from sweet_rl.runs.records import Task, read_records
 from tests.integration.scripts.test_colbench import ceilings, stored
 from tests.support.api_server import ApiServer, Reply, chat_reply
@@ -18,7 +17,7 @@ from tests.support.command_line import ROOT, call, kill_when, read_rows
 from tests.support.grading import colbench
 from tests.support.protocol_files import protocol_files
 
-MODELS, HUMAN, OTHER_HUMAN = ("solver", "guesser"), "the-human", "another-human"
+MODELS, HUMAN = ("solver", "guesser"), "the-human"
 AGENT, USER = "Ask first.\n{dialogue_history}", "{problem_description} | {hidden_information} | {dialogue_history}"
 DESIGNER, CLIENT = "Draw what is asked for.", "Compare {the} two pages."
 SENTENCES = """
@@ -72,14 +71,14 @@ class Players:
         self.given_up = {task.problem_description for task in tasks[::3]}
         self.paid: list[str] = []
         self.server = ApiServer(self.reply)
-        self.server.models = [*MODELS, HUMAN, OTHER_HUMAN]
+        self.server.models = [*MODELS, HUMAN]
 
     def reply(self, body: dict) -> Reply:
         self.paid.append(sha256(json.dumps(body, sort_keys=True)))
         messages = body["messages"]
         if len(messages) == 1 and isinstance(messages[0]["content"], str):
             return chat_reply("Yes.")
-        if body["model"] in (HUMAN, OTHER_HUMAN):
+        if body["model"] == HUMAN:
             text = messages[-1]["content"]
             if isinstance(text, str):
                 return chat_reply(text.split(" | ")[1])
@@ -116,30 +115,29 @@ def test_backend_killed_and_continued(program):
         before = len(players.paid)
         done = call("colbench.py", **given)
         assert done.code == 0, done.err
-        assert sum(ceilings(done.out)) < 100
     # The solver asks once and answers; the guesser uses all three turns. Greetings are three.
     assert len(set(players.paid)) == 10 * (2 + 1) + 10 * (3 + 2) + 3
     assert len(players.paid) - len(set(players.paid)) <= 8 and before >= 20  # those in progress when it was killed
     folder = Path("out/released_first_10")
-    card = read_card(folder / "results.json")
-    solver, guesser = card.models
+    found = json.loads((folder / "results.json").read_text())
+    solver, guesser = found["models"]
     wrong = len(tasks[::3])
     assert solver["score"]["mean"] == pytest.approx(1 - wrong / 10) and guesser["score"]["mean"] == 0
     assert guesser["score"]["low"] == 0 and guesser["score"]["high"] == pytest.approx(0.2775, abs=1e-4)  # Wilson
-    assert card.protocol == {
+    assert found["protocol"] == {
         "name": "released",
         "files": {"backend.BACKEND_AGENT": sha256(AGENT), "backend.BACKEND_HUMAN": sha256(USER)},
     }
-    assert card.grader["paper_grader"] is True and card.human["name"] == HUMAN
-    assert card.tasks["number"] == 10
-    assert card.tasks["sha256"] == hashlib.sha256(colbench().read_bytes()).hexdigest()
-    assert card.sampling == {
+    assert found["grader"]["paper_grader"] is True and found["human"]["name"] == HUMAN
+    assert found["tasks"]["number"] == 10
+    assert found["tasks"]["sha256"] == hashlib.sha256(colbench().read_bytes()).hexdigest()
+    assert found["sampling"] == {
         "temperature": 1.0, "top_p": 1.0, "max_tokens": 1024, "max_turns": 3, "dialogues_per_task": 1,
     }  # fmt: skip
     assert solver["served_as"] == ["served-model"]  # as the replies of `chat_reply` name every model
     assert solver["leaks_per_dialogue"] == 1.0  # nobody asked for them again
     assert {row["ending"] for row in read_rows(folder / "guesser.jsonl")} == {"turn_limit"}
-    assert all(f'href="{name}.html"' in (folder / "results.html").read_text() for name in MODELS)
+    assert all("<html" in (folder / f"{name}.html").read_text() for name in MODELS)
     assert "solver" in (folder / "results.md").read_text()
 
 
@@ -162,12 +160,12 @@ def test_frontend_killed_and_continued(program):
     # The human is asked about each goal without a page, and with the draft; a second time is in the cache.
     assert len(set(players.paid)) == 4 * 2 + 4 * 3 + 4 * 2 + 3 and len(players.paid) - len(set(players.paid)) <= 8
     folder = Path("out/html_released_first_4")
-    card = read_card(folder / "results.json")
-    solver, guesser = card.models
-    assert card.measure == "similarity" and card.grader["encoder"] == "efficientnet-lite0" and card.browser
+    found = json.loads((folder / "results.json").read_text())
+    solver, guesser = found["models"]
+    assert found["measure"] == "similarity" and found["grader"]["encoder"] == "efficientnet-lite0" and found["browser"]
     assert solver["score"]["mean"] > guesser["score"]["mean"] > 0
     assert solver["score"]["low"] < solver["score"]["mean"] <= solver["score"]["high"] <= 1
-    assert set(card.protocol["files"].values()) == {sha256(text) for text in (DESIGNER, CLIENT, SENTENCES)}
+    assert set(found["protocol"]["files"].values()) == {sha256(text) for text in (DESIGNER, CLIENT, SENTENCES)}
     assert [row["reward"] for row in read_rows(folder / "solver.graded.jsonl")][1:3] == [1.0, 1.0]
     assert "<html" in (folder / "solver.html").read_text()
 
@@ -180,28 +178,3 @@ def test_an_encoder_that_cannot_be_loaded_is_found_before_a_call_is_paid_for(pro
     with players.server:
         done = call("colbench.py", **flags(players, path, limit=2, task_type="html", image_encoder="no/such-encoder"))
     assert done.code == 2 and "--image_encoder no/such-encoder" in done.err and players.paid == []
-
-
-def test_a_leaderboard_of_four_runs_of_which_two_compare(program):
-    players = Players(read_records(colbench(), Task, 3))
-    runs = {
-        "first": {"model": "solver"},
-        "second": {"model": "guesser"},
-        "cooler": {"model": "solver", "temperature": 0.5},
-        "others": {"model": "solver", "human": OTHER_HUMAN},
-    }
-    with players.server:
-        for name, more in runs.items():
-            done = call("colbench.py", **flags(players, colbench(), limit=3, output_dir=name) | more)
-            assert done.code == 0, done.err
-    cards = [f"{name}/released_first_3/results.json" for name in runs]
-    done = call("leaderboard.py", *cards, output="board.html")
-    assert done.code == 0, done.err
-    first, *others = Path("board.md").read_text().split("\n## ")[1:]
-    assert [line.split(" | ")[0] for line in first.splitlines() if "results.json" in line] == [
-        "| solver (served-model)", "| guesser (served-model)",
-    ]  # fmt: skip
-    separate = {line for text in others for line in text.splitlines() if line.startswith("- ")}
-    assert "- sampling temperature: 0.5 instead of 1.0" in separate
-    assert "- human name: another-human instead of the-human" in separate and len(others) == 2
-    assert Path("board.html").read_text().count("<table") == 3

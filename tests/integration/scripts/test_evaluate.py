@@ -8,6 +8,7 @@ import pytest
 from sweet_rl.runs.manifest import hash_input
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.released_files import LLAMA, trajectories
+from tests.support.tables import unpadded
 
 CODE = "def f(x):\n    return x + 1\n"
 WRONG = "def f(x):\n    return 2 * x\n"
@@ -161,8 +162,10 @@ def test_dialogues_played_earlier_are_graded_anew_by_the_release_s_rules(tmp_pat
             assert [one["reward"] for one in read_rows(again)] == paper
             assert {one["grade"]["rules"] for one in read_rows(again)} == {"paper"}
         shown = script("compare_runs", "--runs", f"zero-shot={again}", "--paper", "table2")
-        assert ("- protocol: " in shown) == (source == played) and "- grader: " not in shown
-        assert "- grader: the rules of sweet_rl" in script("compare_runs", str(first), "--paper", "table2")
+        (here,) = [line for line in shown.splitlines() if line.startswith("here: ")]
+        assert here.startswith(f"here: protocol {'sweet_rl' if source == played else 'released'}, ")
+        assert "the released rules of grading" in here
+        assert ", the rules of sweet_rl, " in script("compare_runs", str(first), "--paper", "table2")
 
 
 def test_reference_solutions_are_graded_as_answers(tmp_path):
@@ -191,7 +194,7 @@ def test_runs_are_compared_as_text_json_and_markdown(graded, tmp_path):
     assert "success vs zero-shot" in out and "+0.0 (-65.8 to +65.8), p = 1.000" in out
     result = json.loads((tmp_path / "r.json").read_text())
     assert result["runs"][1]["seeds"] == 2 and result["runs"][1]["success"]["mean"] == 0.25
-    assert (tmp_path / "r.md").read_text().startswith("| run |")
+    assert unpadded((tmp_path / "r.md").read_text()).startswith("| run |")
     assert script("compare_runs", *flags) == out
     (tmp_path / "r.md").write_text("other")
     assert "r.md" in script("compare_runs", *flags, code=2)

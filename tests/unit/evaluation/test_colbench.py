@@ -1,6 +1,10 @@
-"""Which server and key each model of one command has; defaults of domain and protocol."""
+"""Which server and key each model of one command has; defaults of domain and protocol; what `results.json` says."""
 
 import contextlib
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +15,11 @@ from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.dialogues.task_types import ProtocolSettings
-from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks, check_grading
+from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks, check_grading, model_figures
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Task
+from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import write_rows
 
 
@@ -95,3 +99,67 @@ def test_the_reason_of_a_reference_without_a_picture_steers_no_terminal(capsys):
     check_grading(domain, PageGrading(), [Task("a page", "<p>"), Task("another", "<b>")])
     printed = capsys.readouterr().out
     assert r"\x1b[2J" in printed and "\x1b" not in printed
+
+
+TASKS = [Task(f"Task {n}", "def f(x): return x * 2 + 17", {"a": "f(1)"}, f"t{n}") for n in range(5)]
+
+
+def dialogue(task: Task, reward: float | None, **more) -> Trajectory:
+    history = [{"role": "user", "content": "p"}, {"role": "assistant", "content": "a"}]
+    grade = {"tests": [], "failure": None, "ungradable": None, **more.pop("grade", {})}
+    return Trajectory(task, history, "a", reward, ending=more.pop("ending", "answered"), grade=grade, **more)
+
+
+def facts(folder: Path, trajectories: list[Trajectory], tasks: list[Task] = TASKS, **given) -> dict:
+    file = write_rows(folder / "tasks.jsonl", tasks)
+    evaluated = benchmark(tasks=str(file), limit=5, output_dir=str(folder), **given)
+    evaluated.folder.mkdir(parents=True)
+    write_rows(evaluated.graded("a"), trajectories)
+    played = {"status": "finished", "settings": {}, "inputs": {}, "summary": {"agent": {"served_as": ["m-2024"]}}}
+    Path(f"{evaluated.dialogues('a')}.manifest.json").write_text(json.dumps(played))
+    return evaluated.facts()
+
+
+def test_failed_dialogues_are_a_second_figure_and_those_without_a_grade_are_excluded(tmp_path):
+    rewards = [dialogue(TASKS[0], 1.0), dialogue(TASKS[1], 0.5), dialogue(TASKS[2], 1.0, leaks=3)]
+    failed = dialogue(TASKS[3], None, ending="failed")
+    excluded = dialogue(TASKS[4], None, grade={"ungradable": "the reference fails"})
+    (row,) = facts(tmp_path, [*rewards, failed, excluded])["models"]
+    assert (row["dialogues"], row["failed"], row["excluded"], row["leaks_per_dialogue"]) == (5, 1, 1, 3 / 5)
+    assert (row["score"]["mean"], row["score"]["tasks"]) == (pytest.approx(2 / 3), 3)
+    assert (row["failed_as_0"]["mean"], row["failed_as_0"]["tasks"]) == (0.5, 4)
+    assert row["served_as"] == ["m-2024"]
+    assert row["tests_passed"] == pytest.approx(2.5 / 3) and row["turns"] == 1.0
+    assert row["score"]["low"] < 2 / 3 < row["score"]["high"]
+
+
+def test_no_success_has_wilsons_interval(tmp_path):
+    row = model_figures(write_rows(tmp_path / "graded.jsonl", [dialogue(task, 0.0) for task in TASKS[:3]]))
+    # z² / (3 + z²) with z = 1.959964
+    assert (row["score"]["low"], row["score"]["high"]) == (0.0, pytest.approx(0.56150, abs=1e-4))
+
+
+def test_pages_have_the_mean_similarity(tmp_path):
+    evidence = {"similarity": 0.5, "encoder": "CLIP"}
+    pages = [replace(task, test_cases={}) for task in TASKS]
+    trajectories = [dialogue(task, 0.2 * n, grade=evidence) for n, task in enumerate(pages)]
+    found = facts(tmp_path, trajectories, pages, task_type="html")
+    (row,) = found["models"]
+    assert found["measure"] == "similarity" and found["grader"]["encoder"] == "CLIP" and "tests_passed" not in row
+    assert row["score"]["mean"] == pytest.approx(0.4) and row["score"]["low"] < 0.4 < row["score"]["high"]
+
+
+def test_the_hash_of_the_tasks_is_that_of_their_content_and_the_file_has_no_path(tmp_path):
+    found = facts(tmp_path, [dialogue(TASKS[0], 1.0)])
+    assert found["tasks"]["file"] == "tasks.jsonl" and found["tasks"]["number"] == 5
+    assert found["tasks"]["sha256"] == hashlib.sha256((tmp_path / "tasks.jsonl").read_bytes()).hexdigest()
+    assert found["protocol"]["name"] == "sweet_rl"
+    agent = benchmark().domain.agent_template("a")
+    assert found["protocol"]["files"]["agent_prompt"] == hashlib.sha256(agent.encode()).hexdigest()
+
+
+def test_fields_of_the_request_override_the_sampling_and_others_belong_to_the_model(tmp_path):
+    request = {"temperature": None, "reasoning_effort": "low"}
+    found = facts(tmp_path, [dialogue(TASKS[0], 1.0)], model_request=request)
+    assert found["sampling"]["temperature"] is None and found["sampling"]["max_turns"] == 10
+    assert found["models"][0]["request"] == {"reasoning_effort": "low"}

@@ -1,20 +1,19 @@
 """Several runs on the same tasks: hand-computed differences, wins, Holm's correction, tables, and what is refused."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 
-from sweet_rl.evaluation.comparison import compare
-from sweet_rl.evaluation.comparison_table import Table, as_latex, as_markdown, as_text, note, tables
+from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import GradedFile, grader_of, read_graded
 from sweet_rl.evaluation.paper import paper_results
-from sweet_rl.evaluation.two_level import two_level_p
-from sweet_rl.evaluation.win_rate import win_rate
+from sweet_rl.evaluation.statistics import two_level_p
+from sweet_rl.evaluation.table import Table, as_latex, as_markdown, as_text, note, tables
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import ROOT, call, write_rows
+from tests.support.tables import unpadded
 
 TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(12)]
 
@@ -35,85 +34,92 @@ def run_of(*rewards, **more):
     return graded([dialogue(i, 0, reward, **more) for i, reward in enumerate(rewards)])
 
 
+def against(comparison, name, baseline):
+    """The difference of a run to a baseline, and its wins."""
+    run = next(run for run in comparison["runs"] if run["name"] == name)
+    return run["difference_to"][baseline], run["wins_against"][baseline]
+
+
 def test_the_difference_to_a_baseline_is_paired_by_task():
     comparison = compare({"base": [run_of(0, 0, 0, 1)], "new": [run_of(1, 1, 0.5, 1)]}, ["base"])
-    base, new = comparison.rows
-    assert base.main.mean == 0.25 and new.main.mean == 0.75 and new.tests_passed.mean == 0.875
-    assert comparison.to_dict()["runs"][1]["tests_passed"]["mean"] == 0.875
+    base, new = comparison["runs"]
+    assert base["success"]["mean"] == 0.25 and new["success"]["mean"] == 0.75
+    assert new["tests_passed"]["mean"] == 0.875
     # success differs on two tasks, both in favour: of 4 sign patterns two are as far from 0
-    found = comparison.against["new", "base"]
-    assert found.difference.mean == 0.5 and found.difference.p == 0.5 and ("base", "base") not in comparison.against
+    difference, wins = against(comparison, "new", "base")
+    assert difference["mean"] == 0.5 and difference["p"] == 0.5 and base["difference_to"] == {}
     # wins by reward: three tasks better, one equal
-    assert found.wins.mean == (1 + 1 + 1 + 0.5) / 4 and found.wins.low == 0.5 + 1 / 8 and found.wins.high == 1
+    assert wins["mean"] == (1 + 1 + 1 + 0.5) / 4 and wins["low"] == 0.5 + 1 / 8 and wins["high"] == 1
 
 
 def test_wins_count_every_pair_of_dialogues_of_a_task():
     one = graded([dialogue(0, 0, 1.0), dialogue(0, 1, 0.0)])
     other = graded([dialogue(0, 0, 0.5), dialogue(0, 1, 0.0)])
     # 1.0 beats both; 0.0 loses to 0.5 and ties with 0.0
-    wins = compare({"a": [one], "b": [other]}, ["b"]).against["a", "b"].wins
-    assert wins.mean == (1 + 1 + 0 + 0.5) / 4 and win_rate(one, other, seed=0, mix_humans=False) == wins
+    _, wins = against(compare({"a": [one], "b": [other]}, ["b"]), "a", "b")
+    assert wins["mean"] == (1 + 1 + 0 + 0.5) / 4
 
 
-def test_a_win_rate_is_over_the_tasks_that_are_graded_in_both_runs():
-    one, other = run_of(1, 0, None, 1), run_of(0, 0, 0, None)
-    wins = compare({"a": [one], "b": [other]}, ["b"]).against["a", "b"].wins
-    assert win_rate(one, other, seed=0, mix_humans=False) == wins and wins.tasks == 2
-    with pytest.raises(UserError, match="no task has a graded dialogue"):
-        win_rate(run_of(1, None), run_of(None, 1), seed=0, mix_humans=False)
+def test_wins_are_over_the_tasks_that_are_graded_in_both_runs():
+    _, wins = against(compare({"a": [run_of(1, 0, None, 1)], "b": [run_of(0, 0, 0, None)]}, ["b"]), "a", "b")
+    assert wins["tasks"] == 2
+    with pytest.raises(UserError, match="No task has a graded dialogue"):
+        compare({"a": [run_of(1, None)], "b": [run_of(None, 1)]}, ["b"])
 
 
 def test_the_steps_of_a_chain_are_holm_corrected_together():
     runs = {"a": [run_of(*[1] * 12)], "b": [run_of(*[1] * 6, *[0] * 6)], "c": [run_of(*[0] * 12)]}
-    first, second = compare(runs, chains=[["a", "b", "c"]]).steps
+    first, second = compare(runs, chains=[["a", "b", "c"]])["steps"]
     # each step differs on 6 tasks, all one way: p = 2 / 2^6; two of them
-    assert (first.better, first.worse, second.worse) == ("a", "b", "c")
-    assert first.difference.p == second.difference.p == 2 / 64
-    assert first.p_holm == second.p_holm == 2 * 2 / 64
-    alone = compare(runs, chains=[["a", "b"]]).steps[0]
-    assert alone.p_holm == 2 / 64
+    assert (first["better"], first["worse"], second["worse"]) == ("a", "b", "c")
+    assert first["difference"]["p"] == second["difference"]["p"] == 2 / 64
+    assert first["p_holm"] == second["p_holm"] == 2 * 2 / 64
+    (alone,) = compare(runs, chains=[["a", "b"]])["steps"]
+    assert alone["p_holm"] == 2 / 64
 
 
 def test_all_comparisons_with_baselines_are_one_family():
     runs = {"a": [run_of(*[1] * 12)], "b": [run_of(*[1] * 6, *[0] * 6)], "c": [run_of(*[0] * 12)]}
-    against = compare(runs, ["c"]).against
+    (one, _), (other, _) = (against(compare(runs, ["c"]), name, "c") for name in "ab")
     # a over c differs on 12 tasks (p = 2 / 2^12, counted twice), b over c on 6 (p = 2 / 2^6, the larger, once)
-    assert against["a", "c"].p_holm == 2 * 2 / 2**12 and against["b", "c"].p_holm == 2 / 2**6
+    assert one["p_holm"] == 2 * 2 / 2**12 and other["p_holm"] == 2 / 2**6
 
 
 def test_seeds_are_averaged_within_each_task_and_their_spread_is_told():
     comparison = compare({"m": [run_of(1, 0, 0, 0), run_of(1, 1, 0, 0)]})
-    row = comparison.rows[0]
-    assert row.main.mean == 0.375 and row.by_seed == [0.25, 0.5] and row.main.tasks == 4 and row.seeds == 2
-    assert row.spread == pytest.approx(0.25 / 2**0.5) and row.tests_by_seed == [0.25, 0.5]
+    (row,) = comparison["runs"]
+    assert row["success"]["mean"] == 0.375 and row["success"]["tasks"] == 4 and row["seeds"] == 2
+    assert row["success_by_seed"] == row["tests_passed_by_seed"] == [0.25, 0.5]
+    assert row["success_spread"] == pytest.approx(0.25 / 2**0.5)
     assert [line[4] for line in tables(comparison)[0].cells] == ["±", "17.7"]  # 25 / sqrt(2) percent
 
 
 def test_more_seeds_or_dialogues_of_a_task_are_no_more_tasks_for_the_interval():
     rewards = (1, 0, 0, 1, 0, 1)
-    single = compare({"m": [run_of(*rewards)]}).rows[0].main
+    single = compare({"m": [run_of(*rewards)]})["runs"][0]["success"]
     doubled = graded([dialogue(i, sample, reward) for i, reward in enumerate(rewards) for sample in (0, 1)])
-    tripled = compare({"m": [run_of(*rewards)] * 3}).rows[0].main
-    assert (tripled.low, tripled.high) == pytest.approx((single.low, single.high)) and tripled.tasks == 6
-    assert compare({"m": [doubled]}).rows[0].main == single and single.tasks == 6 and single.low < single.high
+    tripled = compare({"m": [run_of(*rewards)] * 3})["runs"][0]["success"]
+    assert tripled == pytest.approx(single) and tripled["tasks"] == 6
+    assert compare({"m": [doubled]})["runs"][0]["success"] == single and single["low"] < single["high"]
 
 
 def test_another_seed_of_the_bootstrap_gives_another_interval():
     runs = {"m": [run_of(*(i / 11 for i in range(12)))], "n": [run_of(*[0] * 12)]}
     one, other, again = (compare(runs, ["n"], seed=seed) for seed in (0, 1, 0))
-    assert one == again and one.rows[0].tests_passed != other.rows[0].tests_passed
+    assert one == again and one["runs"][0]["tests_passed"] != other["runs"][0]["tests_passed"]
 
 
 def test_turns_and_tokens_are_means_a_dialogue():
     comparison = compare({"a": [run_of(1, 0, tokens=30, turns=4)], "b": [run_of(1, 1)]})
-    assert (comparison.rows[0].turns, comparison.rows[0].tokens, comparison.rows[1].tokens) == (4.0, 30.0, None)
+    one, other = comparison["runs"]
+    assert (one["turns"], one["tokens"], other["tokens"]) == (4.0, 30.0, None)
 
 
 def test_a_task_without_a_graded_dialogue_in_one_run_is_left_out_of_all():
     gap = [dialogue(i, 0, None if i == 1 else 1.0, ending="failed" if i == 1 else "answered") for i in range(4)]
     comparison = compare({"a": [graded(gap)], "b": [run_of(1, 0, 1, 0)]}, ["a"])
-    assert comparison.tasks == 3 and comparison.left_out == ["t1"]
-    assert [row.main.mean for row in comparison.rows] == [1.0, pytest.approx(2 / 3)]
+    assert comparison["tasks"] == 3 and comparison["left_out_tasks"] == ["t1"]
+    assert [row["success"]["mean"] for row in comparison["runs"]] == [1.0, pytest.approx(2 / 3)]
 
 
 def test_pages_are_compared_by_similarity():
@@ -122,8 +128,9 @@ def test_pages_are_compared_by_similarity():
     other = [dialogue(i, 0, 0.5, **page) for i in range(3)]
     files = {name: [graded(rows, **grader_of(name, rows))] for name, rows in {"a": one, "b": other}.items()}
     comparison = compare(files, ["b"])
-    assert comparison.measure == "similarity" and comparison.rows[0].main.mean == pytest.approx(0.6)
-    assert comparison.against["a", "b"].wins.mean == (0.5 + 1 + 1) / 3
+    assert comparison["measure"] == "similarity"
+    assert comparison["runs"][0]["similarity"]["mean"] == pytest.approx(0.6)
+    assert against(comparison, "a", "b")[1]["mean"] == (0.5 + 1 + 1) / 3
     assert "similarity by clip" in as_text(comparison) and "tests passed" not in as_text(comparison)
 
 
@@ -134,7 +141,7 @@ def test_runs_of_a_domain_with_a_graded_reward_are_compared_by_it():
         rows = [dialogue(i, 0, 0.5 + i * gain, **grade) for i in range(3)]
         files[name] = [graded(rows, **grader_of(name, rows))]
     comparison = compare(files, ["b"])
-    assert comparison.against["a", "b"].difference.mean == pytest.approx(0.1)
+    assert against(comparison, "a", "b")[0]["mean"] == pytest.approx(0.1)
     text = as_text(comparison)
     assert "reward %" in text and "60.0" in text and "tests passed" not in text and "success" not in text
 
@@ -179,11 +186,10 @@ def test_dialogues_with_different_humans_are_mixed_only_if_asked():
 
     with pytest.raises(UserError, match="one .12345678. in 'a'.*two .12345678. in 'b'"):
         compare({"a": [played("one")], "b": [played("two")]})
-    assert [row.humans for row in compare({"a": [played("one")], "b": [played("one")]}).rows] == [
-        ["one (12345678)"]
-    ] * 2
+    same = compare({"a": [played("one")], "b": [played("one")]})
+    assert [row["humans"] for row in same["runs"]] == [["one (12345678)"]] * 2
     mixed = compare({"a": [played("one")], "b": [played("two")]}, mix_humans=True)
-    assert [row.humans for row in mixed.rows] == [["one (12345678)"], ["two (12345678)"]]
+    assert [row["humans"] for row in mixed["runs"]] == [["one (12345678)"], ["two (12345678)"]]
 
 
 def test_names_that_are_none_of_the_runs_are_refused():
@@ -192,26 +198,17 @@ def test_names_that_are_none_of_the_runs_are_refused():
             compare({"a": [run_of(1)]}, **given)
 
 
-def test_a_table_is_aligned_as_text_and_escaped_in_markdown_and_latex():
-    made = Table([["name", "number", "word"], ["a_|", "1", "f"]], 1)
-    assert made.text() == "name  number  word\n------------------\na_|        1  f"
-    assert made.markdown() == "| name | number | word |\n| --- | ---: | --- |\n| a\\_\\| | 1 | f |"
+def test_a_table_is_aligned_in_every_form_and_numbers_stay_as_they_are_written():
+    made = Table([["name", "number", "word"], ["a_|", "19.0", "f"], ["b\x1b[2J", "1", "%"]], 1)
+    heading, rule, first, second = made.text().splitlines()
+    assert heading.split() == ["name", "number", "word"] and set(rule) == {"-", " "}
+    assert first.split() == ["a_|", "19.0", "f"] and first.index("19.0") + 4 == heading.index("number") + 6
+    assert "\x1b" not in second
+    heading, rule, row, _ = unpadded(made.markdown()).splitlines()
+    assert heading == "| name | number | word |" and row == "| a_| | 19.0 | f |" and rule.count("-:|") == 1
     first, *_, last = made.latex().splitlines()
-    assert (first, last) == (r"\begin{tabular}{lrl}", r"\end{tabular}") and r"a\_| & 1 & f \\" in made.latex()
-
-
-def test_a_table_in_a_terminal_has_at_most_100_columns_and_loses_no_cell():
-    long = "a name of a run that is far longer than the forty-four characters of a column"
-    cells = [["run", "n", *(f"success vs run {i}" for i in range(5))]]
-    cells += [[name, str(n), *(f"+1.0 (-{n}.0 to +3.0), p = 0.{i}" for i in range(5))] for n, name in enumerate("ab")]
-    cells.append([long, "2", "", "", "", "", "/folder " * 30])
-    text = Table(cells, 1).text()
-    assert max(map(len, text.splitlines())) <= 100
-    assert all(cell in text for line in cells[:3] for cell in line)
-    assert text.count("/folder") == 30
-    first, second, *others = text.split("\n\n")
-    assert "run 0" in first and "far longer" in first and "run 1" in second and "far longer" not in second
-    assert len(others) == 3 and "far longer" in others[-1]
+    assert (first, last) == (r"\begin{tabular}{lrl}", r"\end{tabular}")
+    assert r"a\_|" in made.latex() and r"\%" in made.latex()
 
 
 def test_the_tables_hold_the_runs_beside_the_papers_figures_and_the_steps():
@@ -227,9 +224,9 @@ def test_the_tables_hold_the_runs_beside_the_papers_figures_and_the_steps():
     assert [line[4] for line in of_runs.cells] == ["95 % interval", "0.0 to 75.0", "25.0 to 100.0", ""]
     assert of_steps.cells[1:] == [["SWEET_RL over zero-shot", "+50.0", "+0.0 to +100.0", "0.500", "75.0", "no"]]
     assert (of_runs.numbers, of_steps.numbers) == (7, 5)
-    row = comparison.to_dict()
-    assert row["runs"][1]["difference_to"]["zero-shot"]["mean"] == 0.5 and row["steps"][0]["p_holm"] == 0.5
-    for make, rules in ((as_text, "---"), (as_markdown, "| ---"), (as_latex, r"\midrule")):
+    assert comparison["runs"][1]["difference_to"]["zero-shot"]["mean"] == 0.5
+    assert comparison["steps"][0]["p_holm"] == 0.5
+    for make, rules in ((as_text, "---"), (as_markdown, "|:---"), (as_latex, r"\midrule")):
         assert make(comparison, paper).count(rules) >= 2 and "4 tasks" in make(comparison, paper)
 
 
@@ -270,7 +267,7 @@ def test_the_released_rules_are_known_from_the_rows_alone_and_not_mixed():
         name: [graded([dialogue(0, 0, 1.0, **grade)], **grader_of(name, [dialogue(0, 0, 1.0, **grade)]))]
         for name, grade in {"a": ours, "b": released}.items()
     }
-    assert compare({"b": files["b"]}).grader == {"kind": "code", "paper_grader": True}
+    assert compare({"b": files["b"]})["grader"] == {"kind": "code", "paper_grader": True}
     with pytest.raises(UserError, match="graded differently .paper_grader: False and True"):
         compare(files)
     with pytest.raises(UserError, match="different paper_graders, False and True .t1-0"):
@@ -303,48 +300,49 @@ def shifted(*shares):
 
 def test_runs_of_several_seeds_are_paired_by_seed_and_tested_over_seeds_and_tasks():
     comparison = compare({"a": shifted(0.75, 1.0), "b": shifted(0.25, 0.25)}, chains=[["a", "b"]])
-    (step,) = comparison.steps
+    (step,) = comparison["steps"]
     differences = np.array([[0] * 3 + [1] * 6 + [0] * 3, [0] * 3 + [1] * 9], dtype=float)
-    assert (step.seeds, step.difference.mean) == (2, pytest.approx(0.625))
-    assert step.difference.p == pytest.approx(two_level_p(differences))
-    assert step.p_tasks == 2 / 2**9  # nine tasks differ, all one way
+    assert (step["seeds"], step["difference"]["mean"]) == (2, pytest.approx(0.625))
+    assert step["difference"]["p"] == pytest.approx(two_level_p(differences))
+    assert step["p_tasks"] == 2 / 2**9  # nine tasks differ, all one way
     # 6 and 9 wins of 12, the rest ties
-    assert step.wins.mean == pytest.approx((0.75 + 0.875) / 2)
+    assert step["wins"]["mean"] == pytest.approx((0.75 + 0.875) / 2)
 
 
 def test_a_difference_that_holds_on_these_tasks_but_not_over_the_seeds_says_too_few_seeds():
     comparison = compare({"a": shifted(1.0, 0.25, 1.0), "b": shifted(0.25, 0.25, 0.25)}, chains=[["a", "b"]])
-    (step,) = comparison.steps
-    assert step.p_tasks < 0.05 < step.p_holm and step.significant == "too few seeds"
+    (step,) = comparison["steps"]
+    assert step["p_tasks"] < 0.05 < step["p_holm"] and step["significant"] == "too few seeds"
     assert "too few seeds" in as_text(comparison) and "bootstrap over seeds and tasks" in as_text(comparison)
-    assert comparison.to_dict()["steps"][0]["significant"] == "too few seeds"
     clear = compare({"a": shifted(1, 1, 1), "b": shifted(0.1, 0.2, 0.1)}, chains=[["a", "b"], ["b", "a"]])
-    assert [step.significant for step in clear.steps] == ["yes", "the reverse"]
+    assert [step["significant"] for step in clear["steps"]] == ["yes", "the reverse"]
 
 
 def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_is_said():
     one = compare({"a": shifted(1.0), "b": shifted(0.5)}, ["b"])
     assert "One seed per run" in as_text(one) and "sign-flip test over tasks" in as_text(one)
     uneven = compare({"a": shifted(1.0, 1.0), "b": shifted(0.5)}, ["b"])
-    assert uneven.against["a", "b"].difference.p == 2 / 2**6 and uneven.against["a", "b"].seeds == 1
+    difference, _ = against(uneven, "a", "b")
+    assert difference["p"] == 2 / 2**6 and difference["seeds"] == 1
     assert "Different numbers of seeds, compared over tasks only: a and b." in as_text(uneven)
     assert "Different numbers" not in as_text(compare({"a": shifted(1.0, 0.5), "b": shifted(0.5, 0.5)}, ["b"]))
 
 
 def test_success_on_no_task_or_on_every_task_has_an_interval_with_width():
     comparison = compare({"none": shifted(0, 0), "all": shifted(1, 1), "half": shifted(0.5, 0.5)}, ["none"])
-    none, every, half = comparison.rows
+    none, every, half = (run["success"] for run in comparison["runs"])
     # 12 tasks, z^2 = 3.8415, whatever the number of seeds: 3.8415 / 15.8415 = 24.2 %
-    assert (none.main.low, none.main.high) == (0.0, pytest.approx(0.2425, abs=1e-4))
-    assert (every.main.low, every.main.high) == (pytest.approx(0.7575, abs=1e-4), 1.0)
-    assert every.tests_passed == every.main and comparison.against["all", "none"].wins == every.main
+    assert (none["low"], none["high"]) == (0.0, pytest.approx(0.2425, abs=1e-4))
+    assert (every["low"], every["high"]) == (pytest.approx(0.7575, abs=1e-4), 1.0)
+    difference, wins = against(comparison, "all", "none")
+    assert comparison["runs"][1]["tests_passed"] == every == wins
     assert "0.0 to 24.2" in as_text(comparison) and "Wilson's over tasks at 0 and 100 %" in as_text(comparison)
-    assert 0 < half.main.low < half.main.high < 1
-    assert comparison.against["all", "none"].difference.low == pytest.approx(1 - 2 * 0.2425, abs=1e-4)
-    assert "Wilson" not in note(dataclasses.replace(comparison, rows=[half]))
+    assert 0 < half["low"] < half["high"] < 1
+    assert difference["low"] == pytest.approx(1 - 2 * 0.2425, abs=1e-4)
+    assert "Wilson" not in note(comparison | {"runs": comparison["runs"][2:]})
 
 
 def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():
     few = compare({"a": [run_of(*[1] * 12)]})
     assert "With fewer than 30 tasks" in as_text(few) and "With fewer than 30 tasks" in as_markdown(few)
-    assert "fewer than" not in note(dataclasses.replace(few, tasks=30))
+    assert "fewer than" not in note(few | {"tasks": 30})

@@ -13,16 +13,15 @@ from sweet_rl.evaluation.credit_checks import (
     CheckSettings,
     check_credit,
     draw_pairs,
-    failures,
+    note_on,
     read_labels,
     report,
-    said_of,
     with_other_solutions,
     write_pairs,
 )
 from sweet_rl.method.ranking import ranked
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.records import Task, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import write_rows
 
@@ -67,9 +66,9 @@ def test_a_pair_has_different_texts_and_a_file_with_a_persons_labels_is_kept(tmp
     assert path.read_text() == before
     found = read_labels(path, RECORDS)
     assert {key[0]: label for key, label in found.items()} == {"t-0": "A", "u-0": "="}
-    said = said_of(RECORDS, found, path)
+    said = note_on(RECORDS, found, path)
     assert said.startswith("2 pairs are labelled, 1 of them (50 %) as of equal worth. ") and "1 tasks" in said
-    assert "labels.csv" in said_of(RECORDS, {}, path)
+    assert "labels.csv" in note_on(RECORDS, {}, path)
 
 
 @pytest.mark.parametrize(
@@ -94,20 +93,17 @@ def test_a_person_sees_the_reward_of_an_answer():
 
 
 def test_ids_texts_and_files_of_any_kind_come_back_as_they_were_or_are_named(tmp_path):
-    records = [turn("=cmd()", ["\tx", "\ud800"]), turn("long", ["y" * 200_000, "z"])]
+    records = [turn("cmd", ["=x", "\ud800"]), turn("long", ["y" * 200_000, "z"])]
     path = tmp_path / "labels.csv"
     write_pairs(path, draw_pairs(records, 100, seed=0))
-    assert not any(cell.startswith(("=", "\t")) for row in csv.reader(path.open(newline="")) for cell in row)
+    assert not any(cell.startswith("=") for row in csv.reader(path.open(newline="")) for cell in row)
     with path.open(newline="") as file:
         rows = list(csv.reader(file))
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([rows[0], *[[*row[:5], "b"] for row in rows[1:]]])
-    assert {key[0]: label for key, label in read_labels(path, records).items()} == {"=cmd()-0": "B", "long-0": "B"}
+    assert {key[0]: label for key, label in read_labels(path, records).items()} == {"cmd-0": "B", "long-0": "B"}
     path.write_text("pair,better\nlong-0:\u00b2:1,A\n", encoding="utf-8")
     with pytest.raises(UserError, match="line 2.*no pair"):
-        read_labels(path, records)
-    path.write_bytes("pair,better\nlong-0:0:1,\u2013\n".encode("cp1252"))
-    with pytest.raises(UserError, match="not UTF-8"):
         read_labels(path, records)
 
 
@@ -153,7 +149,7 @@ def test_candidates_that_were_cut_before_their_first_token_keep_the_numbers_of_t
     monkeypatch.setattr(credit_checks, "rank_file", rank_by_length)
     labels = tmp_path / "labels.csv"
     labels.write_text("pair,better\nt-0:1:2,B\nt-0:3:1,A\nt-0:0:1,\n")
-    check_credit(CheckSettings("mini"), str(source), str(tmp_path), None, StepSettings())
+    check_credit(CheckSettings("mini"), str(source), str(tmp_path), StepSettings())
     row = (tmp_path / "checks.md").read_text().splitlines()[2].split("|")
     assert [row[1].strip(), row[2].strip(), row[4].strip()] == ["PMI, sum", "100.0", "100.0"]
     labels.write_text("pair,better\nt-0:0:1,B\n")
@@ -169,19 +165,3 @@ def test_each_task_gets_the_solution_of_another_in_all_of_its_turns():
     assert all(given[record.id] != record.task.ground_truth for record in records)
     with pytest.raises(UserError, match="same solution"):
         with_other_solutions(RECORDS[:1], 0, "c.jsonl")
-
-
-def test_endings_are_counted_without_dialogues_that_failed():
-    task = Task("a wish", "s", id="t")
-    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
-    dialogues = [
-        Trajectory(task, said, answer="x", reward=1.0, id="t-0"),
-        Trajectory(task, said * 3, answer="x", reward=0.0, id="t-1"),
-        Trajectory(task, said * 2, reward=0.0, id="t-2", ending="turn_limit"),
-        Trajectory(task, said * 4, answer="x", reward=0.5, id="t-3"),
-        Trajectory(task, said, reward=0.0, id="t-4", ending="failed"),
-    ]
-    assert failures(dialogues).cells[1:] == [
-        ["right answer", "1", "25.0", "1.0"], ["partly right answer", "1", "25.0", "4.0"],
-        ["wrong answer", "1", "25.0", "3.0"], ["no answer", "1", "25.0", "2.0"],
-    ]  # fmt: skip

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.dialogues import Domain, FunctionGrader, Grade
-from sweet_rl.evaluation.evaluate import SummarySettings, evaluate
-from sweet_rl.evaluation.grade_file import GradedDialogues
-from sweet_rl.evaluation.training_data import DialogueTexts, TrainingData
+from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.runs.step import StepSettings
@@ -47,16 +45,6 @@ def run(source: Path, of: Domain | None = None, grading: Grading = Grading(), **
     dialogues = GradedDialogues(str(source), **{"output_path": str(source.with_name("out.jsonl")), **settings})
     evaluate(of or domain(), dialogues, summary, data, DialogueTexts(), grading, StepSettings())
     return source.with_name("out.jsonl")
-
-
-@pytest.mark.parametrize("gathered", [False, True])
-def test_dialogues_of_a_users_domain_are_not_graded_by_another(source, gathered):
-    settings = {"task_type": "interview"}
-    manifest = {"status": "finished", "settings": {"gathered": settings} if gathered else settings}
-    Path(f"{source}.manifest.json").write_text(json.dumps(manifest | {"inputs": {"my/interview.py": "0"}}))
-    with pytest.raises(UserError, match="the domain 'interview', not of 'mine': give --task_type my/interview.py"):
-        run(source)
-    assert run(source, replace(domain(), name="interview")).exists()
 
 
 def test_every_answer_is_graded_anew_and_the_summary_is_printed_and_kept(source, capsys):

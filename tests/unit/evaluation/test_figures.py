@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from sweet_rl.evaluation.figures import curves, save_figure, table
-from sweet_rl.evaluation.series import series_of
+from sweet_rl.evaluation.figures import curves, save_figure, series_of, table
 from sweet_rl.runs.errors import UserError
 from tests.support.command_line import call
 
@@ -34,9 +33,9 @@ def test_a_table_has_a_labelled_point_for_each_run_its_seeds_behind_it_and_the_p
     assert [text.get_text() for text in success.texts] == ["20.0", "30.0"]
     seeds, *_ = [line for line in success.lines if line.get_markerfacecolor() == "none"]
     assert seeds.get_xydata().tolist() == [[25.0, 0], [35.0, 0]]
-    (mark,) = [line for line in success.lines if line.get_label().startswith("the paper")]
+    (mark,) = [line for line in success.lines if line.get_label().startswith("paper: ")]
     assert mark.get_xydata().tolist() == [[40.4, 0]]
-    assert mark.get_label().endswith("not the same here: protocol, grader, number of tasks)")
+    assert mark.get_label().splitlines()[1].startswith("here: protocol not recorded, human none, not recorded")
 
 
 def test_curves_draw_each_mean_with_its_seeds():
@@ -61,11 +60,11 @@ def test_curves_show_the_papers_level_or_its_points_in_a_panel_of_their_own():
     found = results("critic@1", "critic@2", "critic@4")
     level = curves(found, paper=[{"series": "SWEET critic", "success": 44.3, "note": "highest"}])
     assert len(level.axes) == 1 and any("44.3" in text.get_text() for text in level.axes[0].texts)
-    assert "not the same here: protocol" in level.axes[0].get_xlabel()
+    assert "\npaper: protocol released" in level.axes[0].get_xlabel() and "\nhere: " in level.axes[0].get_xlabel()
     assert level.axes[0].get_xscale() == "log"
     points = [{"series": "critic", "x": 0, "success": 22.4}, {"series": "critic", "x": 15000, "success": 40.4}]
     ours, theirs = curves(results("critic@0", "critic@20"), paper=points).axes
-    assert "not the same here: protocol" in theirs.get_title()
+    assert theirs.get_title() == "the paper" and "\nhere: protocol" in ours.get_xlabel()
     assert ours.get_ylim()[0] == theirs.get_ylim()[0] == 0
     assert theirs.lines[0].get_xydata().tolist() == [[0, 22.4], [15000, 40.4]] and ours.get_xscale() == "linear"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.dialogues import Grade
-from sweet_rl.evaluation.grade_file import Answers, write_grades
+from sweet_rl.evaluation.evaluate import write_grades
 from sweet_rl.evaluation.graded_file import read_graded
-from sweet_rl.evaluation.report import summarise_rewards
+from sweet_rl.evaluation.summary import summarise_rewards
 from sweet_rl.method.trajectory_pairs import trajectory_pairs, write_pairs
 from sweet_rl.models.texts.parts import TextMarkup
 from sweet_rl.runs.records import PreferencePair, Trajectory, TrajectoryFile, read_records
@@ -63,7 +63,7 @@ def test_grading_keeps_only_a_few_whole_dialogues(large, tmp_path):
     for _ in file.scan():
         pass
     with open_run(tmp_path / "graded.jsonl", {}) as run:
-        write_grades(Answers(file.light, file.whole), Grader(), run)
+        write_grades(file.light, file.whole, Grader(), run)
         assert sum(row["reward"] is not None for row in run.records()) == 111
     assert len(whole) == 4 and max(whole) < 20
 

@@ -1,14 +1,15 @@
-"""The paper's rows beside one's own: which differences are named, and which figures are refused."""
+"""The paper's rows beside one's own: what both were measured with, and which figures are refused."""
 
 import json
 
 import pytest
 
 from sweet_rl.dialogues.frontend.encoders import CLIP
-from sweet_rl.evaluation.paper import check_paper, differences_from_paper, paper_label, paper_lines
+from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import call, write_rows
+from tests.support.tables import unpadded
 
 CODE = "Llama-3.1-70B-Instruct (12345678)"
 PAGES = "Qwen2-VL-72B-Instruct (12345678)"
@@ -32,79 +33,46 @@ def frontend(encoder=CLIP, **more):
     return {"measure": "similarity", "tasks": 500, "grader": grader, "runs": [run(humans=[PAGES])]} | more
 
 
-def test_a_run_as_in_the_paper_has_no_difference_and_the_line_says_what_is_not_compared():
-    for found in (backend(), frontend()):
-        check_paper(found)
-        assert differences_from_paper(found) == {} and paper_label(found) == "the paper (its own models)"
-        (line,) = paper_lines(found)
-        assert "All of these are the same here" in line and "sampling" in line
-    assert "the human meta-llama/Llama-3.1-70B-Instruct" in paper_lines(backend())[0]
-    assert "1,000 tasks" in paper_lines(backend())[0] and "500 tasks" in paper_lines(frontend())[0]
-    assert "the human Qwen/Qwen2-VL-72B-Instruct" in paper_lines(frontend())[0] and CLIP in paper_lines(frontend())[0]
-
-
-def test_every_difference_is_named_with_what_is_there_instead():
-    found = backend(run(humans=["mini (3279c8a8)"], protocols=["sweet_rl"]), tasks=400, paper_grader=False)
-    assert differences_from_paper(found) == {
-        "protocol": "sweet_rl (simulate_interactions.py --protocol released)",
-        "human": "mini (3279c8a8)",
-        "grader": "the rules of sweet_rl (evaluate_code.py --paper_grader)",
-        "number of tasks": "400",
-    }
-    first, *lines = paper_lines(found)
-    assert first.endswith("1,000 tasks. Not the same here:") and lines[1] == "- human: mini (3279c8a8)"
-    assert paper_label(found) == (
-        "the paper (its own models; not the same here: protocol, human, grader, number of tasks)"
+def test_one_line_says_what_the_paper_was_measured_with_and_one_what_the_runs_were():
+    published, here = paper_lines(backend())
+    assert published == (
+        "paper: protocol released, human meta-llama/Llama-3.1-70B-Instruct, the released rules of grading, 1,000 tasks"
     )
+    assert here == f"here: protocol released, human {CODE}, the released rules of grading, 1,000 tasks"
+    published, here = paper_lines(frontend())
+    assert f"human Qwen/Qwen2-VL-72B-Instruct, the released rules of grading, encoder {CLIP}, 500 tasks" in published
+    assert here == f"here: protocol released, human {PAGES}, the released rules of grading, encoder {CLIP}, 500 tasks"
+    found = backend(run(humans=["mini (3279c8a8)"], protocols=["sweet_rl"]), tasks=400, paper_grader=False)
+    assert paper_lines(found)[1] == "here: protocol sweet_rl, human mini (3279c8a8), the rules of sweet_rl, 400 tasks"
 
 
 def test_what_a_file_does_not_say_is_not_taken_for_the_same():
     old = {"measure": "success", "runs": [{"name": "a", "humans": ["not recorded"]}]}
-    assert differences_from_paper(old) == {
-        "protocol": "not recorded (simulate_interactions.py --protocol released)",
-        "human": "not recorded",
-        "grader": "not recorded (evaluate_code.py --paper_grader)",
-        "number of tasks": "not recorded",
-    }
+    assert paper_lines(old)[1] == ("here: protocol not recorded, human not recorded, not recorded, tasks not recorded")
 
 
-def test_a_difference_of_some_runs_names_them():
-    found = backend(run("a", protocols=["sweet_rl"]), run("b"), run("c", humans=["gpt-4o (1)"], protocols=["sweet_rl"]))
-    assert differences_from_paper(found) == {
-        "protocol": "sweet_rl in a; c (simulate_interactions.py --protocol released)",
-        "human": "gpt-4o (1) in c",
-    }
-
-
-def test_a_human_is_the_papers_wherever_it_is_served_and_a_run_without_one_has_no_other():
-    for name in ("Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-70B-Instruct", "llama-3.1-70b-instruct"):
-        assert "human" not in differences_from_paper(backend(run(humans=[f"{name} (12345678)"])))
-    for name in ("Llama-3.1-8B-Instruct", "Llama-3.3-70B-Instruct", PAGES):
-        assert "human" in differences_from_paper(backend(run(humans=[f"{name} (12345678)"])))
-    assert differences_from_paper(backend(run(humans=[]))) == {}
-    found = backend(run("single turn", humans=[]), run("a", humans=["b (1)"]), run("c", humans=["b (1)"]))
-    assert differences_from_paper(found) == {"human": "b (1)"}
+def test_runs_that_differ_are_all_named_and_a_run_without_a_human_names_none():
+    found = backend(run("a", protocols=["sweet_rl"]), run("b"), run("c", humans=["gpt-4o (1)"]), run("d", humans=[]))
+    assert paper_lines(found)[1].startswith(f"here: protocol released and sweet_rl, human {CODE} and gpt-4o (1), ")
+    assert "human none" in paper_lines(backend(run(humans=[])))[1]
 
 
 def test_similarities_by_another_encoder_are_refused_and_say_what_to_do():
     for encoder in ("efficientnet-lite0", "openai/clip-vit-large-patch14", "clip-vit-base-patch16@12345678"):
-        with pytest.raises(UserError, match=f"by {encoder}.*--image_encoder {CLIP}.*leave out --paper"):
-            check_paper(frontend(encoder))
-        with pytest.raises(UserError, match="another scale"):
-            paper_label(frontend(encoder))
+        with pytest.raises(UserError, match=f"by {encoder}.*another scale.*--image_encoder {CLIP}.*leave out --paper"):
+            paper_lines(frontend(encoder))
     with pytest.raises(UserError, match="not recorded"):
-        check_paper(frontend(grader={"kind": "page"}))
+        paper_lines(frontend(grader={"kind": "page"}))
 
 
 def test_clip_from_a_folder_or_in_another_format_is_shown_and_named():
     for encoder in ("clip-vit-base-patch32@12345678", f"{CLIP} in bfloat16"):
-        check_paper(frontend(encoder))
-        assert differences_from_paper(frontend(encoder)) == {"encoder": encoder}
+        assert f"encoder {encoder}," in paper_lines(frontend(encoder))[1]
 
 
 def test_a_domain_with_a_reward_of_its_own_has_no_row_in_the_paper():
     with pytest.raises(UserError, match="graded by its own reward"):
-        check_paper(backend() | {"measure": "reward"})
+        paper_lines(backend() | {"measure": "reward"})
 
 
 def graded_file(path, protocol, human, settings, grade, tasks=2):
@@ -128,23 +96,22 @@ def test_the_command_reads_them_from_the_graded_files_and_names_the_papers_model
     done = call("compare_runs.py", runs=f"zero-shot={path}", paper="table2", **outputs)
     assert done.code == 0, done.err
     markdown = outputs["markdown_path"].read_text()
-    named = ["- protocol: sweet_rl", "- human: gpt-4o-mini (12345678)", "- grader: the rules of sweet_rl"]
+    here = "here: protocol sweet_rl, human gpt-4o-mini (12345678), the rules of sweet_rl, 2 tasks"
     for text in (done.out, markdown, outputs["latex_path"].read_text()):
-        assert all(line in text for line in [*named, "- number of tasks: 2"])
-    heading, _, zero_shot, *others = markdown.splitlines()
+        assert here in text and "paper: protocol released, human meta-llama/Llama-3.1-70B-Instruct" in text
+    heading, _, zero_shot, *others = unpadded(markdown).splitlines()
     assert heading.endswith("| paper: tests passed % | paper: success % | paper: model |")
     assert zero_shot.startswith("| zero-shot |") and zero_shot.endswith("| 34.2 | 22.4 | Llama-3.1-8B-Instruct |")
     models = [line.split(" | ")[-1] for line in others[:10]]
     assert sum("Llama-3.1-8B-Instruct" in model for model in models) == 4 and "GPT-4o |" in models
     facts = json.loads(outputs["output_path"].read_text())
     assert facts["runs"][0]["protocols"] == ["sweet_rl"]
-    assert list(facts["differences_from_paper"]) == ["protocol", "human", "grader", "number of tasks"]
 
     name = "meta-llama/Llama-3.1-70B-Instruct"
     by_the_release = grade | {"rules": "paper"}
     path = graded_file(tmp_path / "b.jsonl", "released", name, {"paper_grader": True}, by_the_release, tasks=1000)
     same = call("compare_runs.py", runs=f"zero-shot={path}", paper="table2")
-    assert "All of these are the same here" in same.out and "Not the same" not in same.out
+    assert f"here: protocol released, human {name} (12345678), the released rules of grading, 1,000 tasks" in same.out
     assert "paper" not in call("compare_runs.py", runs=f"zero-shot={path}").out
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sweet_rl.evaluation.two_level import two_level_interval, two_level_p, two_level_ratio
+from sweet_rl.evaluation.statistics import two_level_interval, two_level_p, two_level_ratio
 from sweet_rl.runs.errors import UserError
 
 

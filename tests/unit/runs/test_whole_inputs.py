@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.evaluation.comparison_files import ComparisonSettings, compare_files
+from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.errors import UserError

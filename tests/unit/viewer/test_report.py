@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sweet_rl.evaluation.comparison import compare
+from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.report import ReportSettings, report_page, write_report
@@ -69,7 +69,7 @@ def run(tmp_path):
 
 def test_the_table_is_that_of_compare_runs(run):
     files = {name: [read_graded(str(run / f"{stem}.graded.jsonl"))] for stem, name in RUNS.items()}
-    expected = compare(files, ["zero-shot", "multi-turn DPO"]).to_dict()
+    expected = compare(files, ["zero-shot", "multi-turn DPO"])
     table = RunFolder(run).tables["Results"]
     assert {key: table[key] for key in expected} == expected
     page = report_page(RunFolder(run), critic=None)

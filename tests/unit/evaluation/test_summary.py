@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.evaluation.report import summarise_rewards, summary_text
+from sweet_rl.evaluation.summary import summarise_rewards, summary_text
 from sweet_rl.runs.records import Task, Trajectory
 
 TASKS = [Task(f"task {i}", f"def f(): return {i}", {"test1": "f()"}, id=f"t{i}") for i in range(4)]

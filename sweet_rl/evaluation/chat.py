@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,14 +18,13 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Task, Trajectory, content_id, read_records
 from sweet_rl.runs.redaction import redacted
-from sweet_rl.runs.user_file import text_of
 
 PERSON = {"name": "person", "hash": content_id("person")}
 
 
 @dataclass(frozen=True)
-class Talk:
-    """A dialogue between the agent and the person at the terminal.
+class Chat:
+    """A dialogue between the agent and the person at the terminal, who is its `Human`.
 
     Attributes:
         domain: Domain of the task.
@@ -37,7 +35,7 @@ class Talk:
         max_turns: Largest number of messages of the agent.
         scorer: Critic whose credit the person sees; None shows none.
         ask: Function that shows a text and returns the person's next line.
-        say: Function that shows a text.
+        show: Function that shows a text.
     """
 
     domain: Domain
@@ -48,21 +46,9 @@ class Talk:
     max_turns: int = 10
     scorer: TurnScorer | None = None
     ask: Callable[[str], str] = input
-    say: Callable[[str], None] = print
+    show: Callable[[str], None] = print
 
-    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
-        """Show the agent's message with its credit and return what the person writes (a `Human`)."""
-        fingerprint = None if self.agent.chat is None else self.agent.chat.fingerprint
-        await self._show(Trajectory(task, dialogue, tokenizer=fingerprint, protocol=self.domain.protocol))
-        text = ""
-        while not text:
-            try:
-                text = self._asked().strip()
-            except EOFError:
-                raise UserError("the input has ended before the dialogue has; nothing was written.") from None
-        return HumanReply(text)
-
-    async def hold(self) -> Trajectory:
+    def run(self) -> Trajectory:
         """The dialogue to its end, with its reward and, if the critic can score all turns, its `turn_credit`.
 
         If the agent fails, the dialogue so far with its `failure`.
@@ -70,9 +56,14 @@ class Talk:
         Raises:
             UserError: The input ends.
         """
-        self._say(
-            f"You want: {self.task.problem_description}\nYou know, and the agent does not:\n{self.task.ground_truth}\n"
-        )
+        # Not runner.run, which only notes a first Ctrl-C while `input` waits for a line.
+        with asyncio.Runner() as runner:
+            return runner.get_loop().run_until_complete(self._run())
+
+    async def _run(self) -> Trajectory:
+        task = self.task
+        known = f"You want: {task.problem_description}\nYou know, and the agent does not:\n{task.ground_truth}\n"
+        self.show(printable(known))
         setup = DialogueSetup(
             self.agent,
             self,
@@ -84,50 +75,44 @@ class Talk:
         )
         try:
             await self.agent.check()
-            talked = await play(self.task, 0, setup)
+            played = await play(self.task, 0, setup)
         finally:
             await self.agent.close()
-        if talked.failure is not None:
-            return talked
-        talked = replace(talked, turn_credit=await self._show(talked) or None)
+        if played.failure is not None:
+            return played
+        played = replace(played, turn_credit=await self._show_last(played) or None)
         with self.domain.grader(CodeGrading()) as grader:
-            (graded,) = grade_trajectories([talked], grader)
-        self._say(f"reward: {'none, ' if graded.reward is None else graded.reward} {_why(graded)}".rstrip())
+            (graded,) = grade_trajectories([played], grader)
+        grade = graded.grade or {}
+        reason = grade.get("ungradable") or grade.get("failure") or grade.get("machine")
+        reward = "none" if graded.reward is None else graded.reward
+        self.show(f"reward: {reward} ({printable(reason)})" if reason else f"reward: {reward}")
         return graded
 
-    def _asked(self) -> str:
-        """What the person writes. It is read here and not in a thread, which Ctrl-C would not end; and asyncio's own
-        handler would only note the first Ctrl-C, so Python's raises KeyboardInterrupt meanwhile."""
-        noted = signal.getsignal(signal.SIGINT)
-        if not callable(noted) or threading.current_thread() is not threading.main_thread():
-            return self.ask("you> ")
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            return self.ask("you> ")
-        finally:
-            signal.signal(signal.SIGINT, noted)
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """Show the agent's message with its credit and return what the person writes."""
+        fingerprint = None if self.agent.chat is None else self.agent.chat.fingerprint
+        await self._show_last(Trajectory(task, dialogue, tokenizer=fingerprint, protocol=self.domain.protocol))
+        text = ""
+        while not text:
+            try:
+                text = self.ask("you> ").strip()
+            except EOFError:
+                raise UserError("the input has ended before the dialogue has; nothing was written.") from None
+        return HumanReply(text)
 
-    def _say(self, text: str) -> None:
-        self.say(printable(text))
-
-    async def _show(self, talked: Trajectory) -> list[float]:
+    async def _show_last(self, played: Trajectory) -> list[float]:
         """Show the agent's last message with its credit; return the credit of all turns, empty if there is none."""
         credit: list[float] = []
-        shown = ""
+        note = ""
         if self.scorer is not None:
             try:
-                (credit,) = await self.scorer.credit([talked])
-                shown = f"   [credit {credit[-1]:+.3f}]" if credit else "   [no credit: a turn has no token]"
-            except Exception as error:  # whatever it is, the person's dialogue must not be lost
-                shown = f"   [no credit: {redacted(text_of(error)) or type(error).__name__}]"
-        self._say(f"agent> {talked.dialogue_history[-1]['content']}{shown}")
+                (credit,) = await self.scorer.credit([played])
+                note = f"   [credit {credit[-1]:+.3f}]" if credit else "   [no credit: a turn has no token]"
+            except Exception as error:  # the person's dialogue is kept, whatever the critic does
+                note = f"   [no credit: {redacted(str(error)) or type(error).__name__}]"
+        self.show(printable(f"agent> {played.dialogue_history[-1]['content']}{note}"))
         return credit
-
-
-def _why(graded: Trajectory) -> str:
-    grade = graded.grade or {}
-    reason = grade.get("ungradable") or grade.get("failure") or grade.get("machine")
-    return f"({reason})" if reason else ""
 
 
 def chosen_task(domain: Domain, path: str | None, task: str) -> Task:

@@ -1,0 +1,143 @@
+"""The summary of one graded run, for code, frontend pages and any other grader."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percent_text
+from sweet_rl.runs.printable import printable
+from sweet_rl.runs.records import Trajectory
+
+MEASURES = {
+    "tests_passed": "tests passed",
+    "cosine_similarity": "cosine similarity",
+    "reward": "reward",
+    "success": "success",
+}
+COUNTS = {
+    "failures": "answers failed by",
+    "failed_tests": "tests failed by",
+    "failed_dialogues": "dialogues that failed, not graded",
+    "machine_failures": "answers that failed by the machine, not graded (--retry_failed grades them again)",
+}
+
+
+def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int = 0) -> dict[str, Any]:
+    """Summarise a graded run: rewards with their intervals, best of k, and counts of what failed.
+
+    The field `grade` of the trajectories decides what is measured: pages (`similarity` or `encoder`) have
+    `cosine_similarity`; code (`tests`) has `tests_passed` and `success`; everything else has `reward` and `success`.
+
+    Args:
+        trajectories: All dialogues of the run, failed ones included; they are read once and not kept.
+        k: If above 1, also report the best of k dialogues per task. Tasks with fewer than k graded dialogues are left
+            out of it; their number is reported.
+        seed: Random seed of the bootstrap.
+
+    Returns:
+        {dialogues, humans, graded, tasks, turns?, encoder?, rules?, failed_dialogues, machine_failures,
+        ungradable_tasks, failures, failed_tests, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The
+        measures are absent if no dialogue is graded.
+    """
+    counts: dict[str, Counter[str]] = {name: Counter() for name in ("humans", *COUNTS)}
+    tasks: set[str] = set()
+    rewards: dict[str, list[float]] = {}
+    turns: list[int] = []
+    ungradable: dict[str, str] = {}  # reason by task
+    named: dict[str, str] = {}  # encoder and rules
+    dialogues = unexplained = 0
+    has_pages = has_tests = False
+    for one in trajectories:
+        dialogues += 1
+        tasks.add(one.task.id)
+        if one.human_label is not None:
+            counts["humans"][one.human_label] += 1
+        if one.ending == "failed":
+            counts["failed_dialogues"][(one.failure or {}).get("kind", "unknown")] += 1
+            continue
+        grade = one.grade or {}
+        named = {name: grade[name] for name in ("encoder", "rules") if grade.get(name)} | named
+        has_pages |= "similarity" in grade or "encoder" in grade
+        has_tests |= "tests" in grade or bool(one.task.test_cases)
+        if grade.get("machine"):
+            counts["machine_failures"][grade["machine"].partition(":")[0]] += 1
+        if grade.get("ungradable"):
+            ungradable[one.task.id] = grade["ungradable"]
+        if one.reward is None:
+            continue
+        rewards.setdefault(one.task.id, []).append(one.reward)
+        turns.append(one.turns)
+        counts["failed_tests"].update(test["reason"] for test in grade.get("tests", ()) if not test["passed"])
+        if one.reward != 1.0 and grade.get("failure") is not None:
+            counts["failures"][grade["failure"]] += 1
+        elif one.reward != 1.0:
+            unexplained += 1
+    if unexplained and has_tests and not has_pages:  # a page or a graded reward below 1 has not failed by itself
+        counts["failures"]["wrong answer"] += unexplained
+
+    summary: dict[str, Any] = {
+        "dialogues": dialogues,
+        "humans": dict(Counter(dict(sorted(counts["humans"].items()))).most_common()),
+        "graded": len(turns),
+        "tasks": len(tasks),
+        "ungradable_tasks": ungradable,
+        **{name: dict(counts[name].most_common()) for name in COUNTS},
+        **named,
+    }
+    if summary.get("rules") == "paper":
+        summary["rules"] = "those of the release, for comparison only"
+    if turns:
+        success = {task: [float(reward == 1.0) for reward in values] for task, values in rewards.items()}
+        measures = {"tests_passed" if has_tests else "reward": rewards, "success": success}
+        if has_pages:
+            measures = {"cosine_similarity": rewards}
+        summary |= {key: bootstrap_interval(values, seed=seed).to_dict() for key, values in measures.items()}
+        summary["turns"] = float(np.mean(turns))
+        if k > 1:
+            summary["best_of_k"] = _best_of_k(measures, k, seed)
+    return summary
+
+
+def _best_of_k(measures: Mapping[str, Mapping[str, list[float]]], k: int, seed: int) -> dict:
+    """{k, tasks_with_too_few} and, if a task has k graded dialogues, an estimate per measure."""
+    samples = {task: len(values) for by_task in measures.values() for task, values in by_task.items()}
+    enough = [task for task, count in samples.items() if count >= k]
+    found: dict = {"k": k, "tasks_with_too_few": len(samples) - len(enough)}
+    if enough:
+        for key, by_task in measures.items():
+            best = {task: best_of_k(by_task[task], k) for task in enough}
+            found[key] = bootstrap_interval(best, seed=seed).to_dict()
+    return found
+
+
+def summary_text(summary: Mapping) -> str:
+    """The summary as lines for people. `win_rate` is shown if the caller has added it."""
+    lines = [f"{'dialogues':<17} {summary['dialogues']} of {summary['tasks']} tasks, {summary['graded']} graded"]
+    if summary["humans"]:
+        lines.append(f"{'simulated human':<17} {', '.join(summary['humans'])}")
+    if "encoder" in summary:
+        lines.append(f"{'image encoder':<17} {summary['encoder']}")
+    lines += [f"{label:<17} {percent_text(summary[key])}" for key, label in MEASURES.items() if key in summary]
+    best = summary.get("best_of_k", {})
+    for key, label in MEASURES.items():
+        if key in best:
+            lines.append(f"best of {best['k']}, {label}: {percent_text(best[key])}")
+    if best.get("tasks_with_too_few"):
+        lines.append(f"best of {best['k']} leaves out {best['tasks_with_too_few']} tasks with too few graded dialogues")
+    if "win_rate" in summary:
+        lines.append(f"{'win rate':<17} {percent_text(summary['win_rate'])} against {summary['win_rate']['baseline']}")
+    if "rules" in summary:
+        lines.append(f"{'rules':<17} {summary['rules']}")
+    if "turns" in summary:
+        lines.append(f"{'turns':<17} {summary['turns']:.2f}")
+    for key, label in COUNTS.items():
+        if summary[key]:
+            lines.append(f"{label}: " + ", ".join(f"{kind} {count}" for kind, count in summary[key].items()))
+    if summary["ungradable_tasks"]:
+        lines.append(f"ungradable tasks, not counted: {len(summary['ungradable_tasks'])}")
+        lines += [f"  {task}: {reason}" for task, reason in summary["ungradable_tasks"].items()]
+    return printable("\n".join(lines))
