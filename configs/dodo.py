@@ -95,7 +95,7 @@ else:
     OTHERS, JUDGE = {}, variable("JUDGE", "")
     os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
 if SMOKE:
-    TRAIN += " --max_steps 2 --max_epochs none"
+    TRAIN += " --max_epochs 1"
     SAMPLE, PAIR = "--data_fraction 0.1 --best_of_n 4", "--num_pairs 1"
     SHARES, ALL_DIALOGUES, BEST_OF = {40: 10}, 64, (2,)
 

@@ -17,7 +17,7 @@ SEED="${SEED:-0}" DRAW="${DRAW:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AG
 OUT="${OUT:-runs/mini${1:+-smoke}}" TRAIN="" SAMPLE="" PAIRS=""                    # where all is written; more flags
 case "$*" in
     "") ;;
-    --smoke) NUM_TRAIN=16 NUM_TEST=8 TRAIN="--max_steps 2 --max_epochs none" SAMPLE="--data_fraction 0.1 --best_of_n 4" PAIRS="--num_pairs 1" ;;
+    --smoke) NUM_TRAIN=16 NUM_TEST=8 TRAIN="--max_epochs 1" SAMPLE="--data_fraction 0.1 --best_of_n 4" PAIRS="--num_pairs 1" ;;
     *) echo "run_mini.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;;
 esac
 case "$OUT" in /*) ;; *) OUT="$PWD/$OUT" ;; esac

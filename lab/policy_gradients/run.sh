@@ -13,7 +13,7 @@ OUT="$(realpath -m "${OUT:-runs/policy_gradients-$WORLD${1:+-smoke}}")" # where 
 NUM_TRAIN=50 NUM_TEST=400 TRAIN=() SAMPLE=() PAIRS=()
 case "$*" in
     "") ;;
-    --smoke) NUM_TRAIN=16 NUM_TEST=8 TRAIN=(--max_steps 2 --max_epochs none) SAMPLE=(--data_fraction 0.1 --best_of_n 4) PAIRS=(--num_pairs 1) ;;
+    --smoke) NUM_TRAIN=16 NUM_TEST=8 TRAIN=(--max_epochs 1) SAMPLE=(--data_fraction 0.1 --best_of_n 4) PAIRS=(--num_pairs 1) ;;
     *) echo "run.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;;
 esac
 cd "$(dirname "$0")/../.."

@@ -84,7 +84,8 @@ def train(
     trained_on, held_out = split
     groups, lengths = prompt_groups(examples, trained_on, together), examples.lengths
     steps_in_epoch = math.ceil(len(trained_on) / settings.train_batch_size)
-    steps = settings.max_steps or steps_in_epoch * (settings.max_epochs or 1)
+    epochs = settings.max_epochs or (math.inf if settings.max_steps else 1)
+    steps = int(min(settings.max_steps or math.inf, steps_in_epoch * epochs))
     learning_rate = learning_rates(settings, steps)
     micro_size, _ = divided_batch(settings, accelerator.num_processes)
     share = {"micro_size": micro_size, "process": accelerator.process_index, "processes": accelerator.num_processes}

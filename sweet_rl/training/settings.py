@@ -136,9 +136,9 @@ class TrainingSettings(AttentionSettings):
         learning_rate: Peak learning rate of AdamW; by default 2e-7 (paper), and 5e-6 for an adapter.
         min_learning_rate_ratio: Share of the peak at which the cosine schedule ends.
         adam_betas: Decay of AdamW's two moments.
-        max_epochs: Number of passes over the examples; 1 without --max_steps.
-        max_steps: Number of optimiser steps, in place of --max_epochs. Data sets of a few batches then train equally
-            long, whatever their size.
+        max_epochs: Number of passes over the examples; by default 1, or as many as --max_steps takes.
+        max_steps: Number of optimiser steps at which the training ends, if its epochs have not ended before. Data sets
+            of a few batches train equally long by it, whatever their size.
         train_batch_size: Largest number of examples per optimiser step, over all processes. The steps of an epoch have
             sizes that differ by at most one.
         micro_train_batch_size: Largest number of examples that one process computes at the same time; by default its
@@ -214,11 +214,6 @@ class TrainingSettings(AttentionSettings):
                 "zero_stage": (lambda value: value in (0, 1, 2, 3), "be 0, 1, 2 or 3"),
             },
         )
-        if self.max_epochs and self.max_steps:
-            raise UserError(
-                f"--max_epochs {self.max_epochs} and --max_steps {self.max_steps} both end the training. Give one; "
-                'the other may be "none", if a config has it.'
-            )
         if self.save_steps == -1:
             object.__setattr__(self, "save_steps", None)
         self._check_adapter()

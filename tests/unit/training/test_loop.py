@@ -148,6 +148,8 @@ def test_a_training_of_some_steps_goes_through_the_examples_as_often_as_it_takes
     lines, batches = run(range(7), (7,), max_steps=5, **how)
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5]
     assert [line["step"] for line in lines if "eval_loss" in line] == [2, 4, 5]
+    for limits in ({"max_epochs": 2, "max_steps": 5}, {"max_epochs": 5, "max_steps": 4}, {"max_epochs": 2}):
+        assert max(line["step"] for line in run(range(7), **limits, **how)[0]) == 4
     _, whole = run(range(7), (7,), max_epochs=3, **how)
     assert batches[:-1] == whole[: len(batches) - 1]  # up to the last evaluation, which comes a step earlier
 

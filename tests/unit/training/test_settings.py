@@ -95,7 +95,6 @@ def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
     ({"lora_rank": 4, "load_in_4bit": True, "zero_stage": 2}, "--load_in_4bit"),
     ({"adam_offload": True}, "--adam_offload is done by DeepSpeed ZeRO"),
     ({"adam_offload": True, "zero_stage": 0}, "--adam_offload is done by DeepSpeed ZeRO"),
-    ({"max_epochs": 4, "max_steps": 8}, "--max_epochs 4 and --max_steps 8 both end the training"),
 ])  # fmt: skip
 def test_what_cannot_be_divided_is_refused(settings, named):
     TrainingSettings(lora_rank=4, load_in_4bit=True)
