@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sweet_rl.integrations.benchmark import Benchmark, CalledModel, load_critic
+from sweet_rl.integrations.benchmark import Benchmark, load_critic
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
@@ -14,6 +14,10 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Part, Task, Trajectory
 
 Generate = Callable[[list[int]], Awaitable[tuple[list[int], list[float] | None]]]
+
+
+class DialogueFailed(Exception):
+    """A dialogue that has no reward, because a side failed or its task cannot be graded."""
 
 
 class TokenPolicy:
@@ -25,7 +29,7 @@ class TokenPolicy:
     """
 
     def __init__(self, chat: ChatFormat, generate: Generate) -> None:
-        self.chat, self.error, self.name = chat, None, ""
+        self.chat = chat
         self.logprobs: list[list[float] | None] = []
         self._generate = generate
 
@@ -100,9 +104,12 @@ class ColBenchRollouts:
             DialogueFailed: A side failed or the task cannot be graded.
         """
         policy = TokenPolicy(chat, generate)
-        human = CalledModel.of(self._human, self._human_name)  # of this dialogue, as its errors are
-        played = await self.benchmark.play(task, sample, policy, human)  # type: ignore[arg-type]  # a ChatModel
-        graded = await self.benchmark.rewarded(played)
+        played = await self.benchmark.play(task, policy, self._human, self._human_name, sample)
+        if played.ending == "failed":
+            raise DialogueFailed("{side}: {kind}: {message}".format(**(played.failure or {})))
+        graded = await self.benchmark.grade(played)
+        if graded.reward is None:
+            raise DialogueFailed(f"{graded.id} cannot be graded: {(graded.grade or {}).get('ungradable')}")
         credit = None if self._scorer is None else (await self._scorer.credit([graded]))[0]
         ids, own = chat.encode(played.parts or [], played.tokenizer)
         start = own.index(True) if True in own else len(own)

@@ -20,8 +20,7 @@ from torch import Tensor
 from trl import GRPOTrainer
 from trl.trainer.utils import pad
 
-from lab.trl_grpo.token_rollouts import ColBenchRollouts, TokenRollout
-from sweet_rl.integrations.benchmark import DialogueFailed
+from lab.trl_grpo.token_rollouts import ColBenchRollouts, DialogueFailed, TokenRollout
 from sweet_rl.integrations.turn_advantages import at_last_tokens, turn_advantages
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError

@@ -1,5 +1,5 @@
-"""ColBench for other people's evaluation and training tools: verifiers and inspect_ai (docs/integrations.md).
+"""ColBench for other people's evaluation and training tools (docs/integrations.md).
 
-Each tool calls the models, keeps the logs and counts the figures; tasks, rules, simulated human, reward and turn credit
-are those of this package. `benchmark.py` is what both integrations share.
+`benchmark.py` plays and grades one task with anybody's agent; inspect_ai and verifiers stand on it. `export.py` writes
+rows for TRL, and `turn_advantages.py` makes advantages of the credit of turns for any trainer.
 """

@@ -1,14 +1,14 @@
-"""A domain's tasks, dialogues and grades, for a tool that calls the models itself."""
+"""A domain's tasks, played and graded one by one with anybody's agent."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, cast
+from typing import Literal, Protocol, cast
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.frontend.environment import PageGrading
@@ -25,69 +25,23 @@ from sweet_rl.method.critic_types import CriticFlags
 from sweet_rl.method.sweet_critic import SweetSettings
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.cli import build
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.records import Task, Trajectory, read_records
 
-Call = Callable[[list[Message], Sampling], Awaitable[Completion]]
 NUM_MINI_TASKS = 400
-DIALOGUE, TASK = "dialogue", "task"  # names of the trajectory and of the task's row in the logs of the tools
 
 
-class LimitReached(Exception):
-    """A limit of the tool (tokens, messages, time) ended the dialogue."""
+class Player(Protocol):
+    """Whoever writes the messages of one side; every `ChatModel` is one. `chat` may be None."""
 
-
-class DialogueFailed(Exception):
-    """A dialogue that has no reward, because one side or the machine failed.
-
-    Args:
-        message: What happened. It may hold what a server or the reference solution wrote.
-        shown: The same without such texts, for whoever plays the agent.
-    """
-
-    def __init__(self, message: str, shown: str = "the dialogue has no reward") -> None:
-        super().__init__(message)
-        self.shown = shown
-
-
-class CalledModel:
-    """A `ChatModel` whose calls the tool makes. It has no chat format, so that only `complete` is ever asked for.
-
-    Args:
-        call: Function `call(messages, sampling)` that returns one reply to the messages {role, content}.
-        name: Name of the model, for the identity of the human that it plays.
-
-    Attributes:
-        error: The exception that the last call ended with, for the tool's own error handling; None if it replied.
-    """
-
-    chat = None
-
-    def __init__(self, call: Call, name: str = "") -> None:
-        self._call, self.name = call, name
-        self.error: Exception | None = None
+    chat: ChatFormat | None
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
-        self.error = None
-        try:
-            plain: list[Message] = [{"role": message["role"], "content": message["content"]} for message in messages]
-            return [await self._call(plain, sampling)]
-        except Exception as error:
-            self.error = error
-            raise
-
-    @classmethod
-    def of(cls, model: ChatModel | None, name: str) -> CalledModel | None:
-        """The same for one dialogue with a model of this package; None for None, as for a scripted human."""
-        if model is None:
-            return None
-
-        async def call(messages: list[Message], sampling: Sampling) -> Completion:
-            return (await model.complete(messages, sampling))[0]
-
-        return cls(call, name)
+        """Return one reply to the messages {role, content}."""
+        ...
 
 
 @dataclass(eq=False)
@@ -126,8 +80,7 @@ class Benchmark:
     protocol_files: str | None = None
 
     def __post_init__(self) -> None:
-        protocol = ProtocolSettings(self.protocol, self.protocol_files)
-        self.domain = domain = load_domain(self.task_type, protocol)
+        self.domain = domain = load_domain(self.task_type, ProtocolSettings(self.protocol, self.protocol_files))
         if self.scripted_human == "auto":
             self.scripted_human = next(iter(domain.scripted_humans)) if domain is MINI else None
         if self.scripted_human is not None and self.scripted_human not in domain.scripted_humans:
@@ -144,7 +97,7 @@ class Benchmark:
         self._begin = domain.begin(domain.agent_template(path=self.agent_prompt_path), self.max_turns)
 
     def load_tasks(self) -> list[Task]:
-        """The tasks. Raises UserError if the file cannot be read or its tasks are of another domain."""
+        """Return the tasks. Raises UserError if the file cannot be read or its tasks are of another domain."""
         if self.input_path is not None:
             check_finished(self.input_path)
             tasks = read_records(self.input_path, Task)
@@ -156,71 +109,59 @@ class Benchmark:
         return tasks
 
     def opening(self, task: Task) -> list[Message]:
-        """The messages that the agent sees before its first turn."""
+        """Return the messages that the agent sees before its first turn."""
         return self._begin(task).observe()
 
     async def play(
         self,
         task: Task,
-        sample: int,
-        agent: CalledModel,
-        human: CalledModel | None,
+        agent: Player,
+        human: Player | None = None,
+        human_name: str = "",
+        sample: int = 0,
         on_cancel: Callable[[Trajectory], None] | None = None,
     ) -> Trajectory:
         """Play one dialogue, as simulate_interactions.py does.
 
         Args:
             task: Task of the dialogue.
-            sample: Number of this dialogue among those of its task; it determines the seeds of all calls.
-            agent: Model that is the policy.
+            agent: The policy.
             human: Model that plays the human; None for a scripted human.
+            human_name: Name of that model, for the identity of the human in the trajectory.
+            sample: Number of this dialogue among those of its task; it determines the seeds of all calls.
             on_cancel: Function that gets the dialogue as it stands if this call is cancelled, as by a limit of time.
 
         Returns:
-            The trajectory, not graded. One that a limit of the tool ended has the ending "turn_limit".
-
-        Raises:
-            DialogueFailed: One side failed; the cause is the exception of its call, if that is where it failed.
+            The trajectory, not graded. If a side failed, its ending is "failed", and `failure` says why.
         """
-        renderer = self._renderer if self.domain.draws_pages else None
-        name = self.scripted_human or (human.name if human else "")
-        player = self.domain.make_human(
-            self.scripted_human or "", cast(ChatModel, human), self._human_prompt, renderer, **vars(self._human)
-        )
-        dialogue_setup = DialogueSetup(
+        window = self._grading.window() if self.domain.draws_pages else None
+        name = self.scripted_human or human_name
+        setup = DialogueSetup(
             cast(ChatModel, agent),
-            player,
+            self.domain.make_human(
+                self.scripted_human or "",
+                cast(ChatModel, human),
+                self._human_prompt,
+                self._renderer if self.domain.draws_pages else None,
+                **vars(self._human),
+            ),
             self._begin,
             self.sampling,
             label_turn=self.domain.label_turn,
-            human_identity=self._identity(name),
-            on_cancel=on_cancel and (lambda trajectory: on_cancel(_ended_by_limit(trajectory))),
+            human_identity=self.domain.human_identity(None, name, self._human_prompt, self._human, window=window),
+            on_cancel=on_cancel,
             source=self.domain.source,
             protocol=self.domain.protocol,
         )
-        trajectory = await play(task, sample, dialogue_setup)
-        if trajectory.ending != "failed":
-            return trajectory
-        cause = agent.error or (human.error if human else None)
-        if isinstance(cause, LimitReached):
-            return _ended_by_limit(trajectory)
-        failure = trajectory.failure or {}
-        raise DialogueFailed(
-            "{side}: {kind}: {message}".format(**failure), "{side}: {kind}".format(**failure)
-        ) from cause
-
-    def _identity(self, human: str) -> dict[str, str]:
-        """{name, hash} of the human, as simulate_interactions.py gives it for the same model and settings."""
-        window = self._grading.window() if self.domain.draws_pages else None
-        return self.domain.human_identity(None, human, self._human_prompt, self._human, window=window)
+        return await play(task, sample, setup)
 
     async def grade(self, trajectory: Trajectory) -> Trajectory:
-        """The trajectory with its reward and the evidence for it, as evaluate_code.py or evaluate_html.py gives them.
+        """Return the trajectory with its reward and the evidence for it, as evaluate_code.py or evaluate_html.py do.
 
-        The reward is None if the reference cannot be graded against (`grade["ungradable"]`).
+        The reward is None if the dialogue failed, or the reference cannot be graded against (`grade["ungradable"]`).
 
         Raises:
-            DialogueFailed: The machine failed; grading again may work.
+            RuntimeError: The machine failed; grading again may work.
         """
         grader, threads = self._grader
 
@@ -229,20 +170,8 @@ class Benchmark:
             return graded
 
         graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
-        if "machine" in (evidence := graded.grade or {}):
-            raise DialogueFailed(f"{trajectory.id} was not graded: {evidence['machine']}", "the machine failed")
-        return graded
-
-    async def rewarded(self, trajectory: Trajectory) -> Trajectory:
-        """The trajectory with its reward, which is not None.
-
-        Raises:
-            DialogueFailed: The machine failed, or the task cannot be graded.
-        """
-        graded = await self.grade(trajectory)
-        if graded.reward is None:
-            reason = (graded.grade or {}).get("ungradable")
-            raise DialogueFailed(f"{trajectory.id} cannot be graded: {reason}", "the task cannot be graded")
+        if "machine" in (graded.grade or {}):
+            raise RuntimeError(f"{trajectory.id} was not graded: {graded.grade['machine']}")
         return graded
 
     @cached_property
@@ -259,8 +188,13 @@ class Benchmark:
         return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
 
 
+def ended_by_limit(trajectory: Trajectory) -> Trajectory:
+    """Return a dialogue that a limit of a tool (tokens, messages, time) ended as one without an answer."""
+    return replace(trajectory, ending="turn_limit", failure=None)
+
+
 def load_critic(settings: dict, where: str) -> TurnScorer:
-    """The critic that gives the turns of dialogues without log-probs their credit.
+    """Return the critic that gives the turns of dialogues without log-probs their credit.
 
     Args:
         settings: Flags of score_turns.py.
@@ -273,12 +207,8 @@ def load_critic(settings: dict, where: str) -> TurnScorer:
     if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
         raise UserError(
             f"{where}: a log-ratio needs a reference model, because the log-probs of sampling are not in these "
-            "dialogues: give --reference_model_id MODEL, the model that the critic was trained from; or "
-            "--critic_type pmi, which needs one model only."
+            "dialogues: give reference_model_id, the model that the critic was trained from; or the critic_type pmi, "
+            "which needs one model only."
         )
     chosen.check_models()
     return TurnScorer(chosen)
-
-
-def _ended_by_limit(trajectory: Trajectory) -> Trajectory:
-    return replace(trajectory, ending="turn_limit", failure=None)

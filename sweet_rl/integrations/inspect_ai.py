@@ -9,12 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError  # what the command prints without a traceback; not public
-from inspect_ai._util.registry import registry_add, registry_info  # not public
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import (
     ChatMessage,
@@ -27,16 +26,17 @@ from inspect_ai.model import (
     ModelOutput,
     get_model,
 )
-from inspect_ai.model._model import active_model  # not public
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
-from sweet_rl.integrations.benchmark import DIALOGUE, TASK, Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.runs import records
 from sweet_rl.runs.cli import build
 from sweet_rl.runs.errors import UserError
+
+DIALOGUE, TASK = "dialogue", "task"  # the trajectory in a sample's store, and the task in its metadata
 
 
 @task
@@ -63,15 +63,12 @@ def domain(task_type: str, **settings: Any) -> Task:
 
     Args:
         task_type: code, html, mini, or the path of a Python file with a DOMAIN.
-        settings: other arguments of `Benchmark`.
+        settings: Other arguments of `Benchmark`.
 
     Raises:
-        PrerequisiteError: An argument of `Benchmark` that is unknown or cannot be used, no tasks, or (in an evaluation)
-            no model for a human that a model plays.
+        PrerequisiteError: An argument of `Benchmark` that is unknown or cannot be used, or no tasks.
     """
     benchmark = benchmark_of(task_type, settings)
-    if benchmark.scripted_human is None and active_model() is not None:
-        get_model(role="human", required=True)
     try:
         tasks = benchmark.load_tasks()
     except UserError as error:
@@ -96,18 +93,26 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         def record(trajectory: records.Trajectory) -> None:
-            state.store.set(DIALOGUE, {name: value for name, value in trajectory.to_dict().items() if name != TASK})
+            state.store.set(DIALOGUE, trajectory.to_dict())
 
-        agent = agent_model(state, generate)
-        human = None if benchmark.scripted_human else human_model()
-        played = records.Task.from_dict(state.metadata[TASK])
-        try:
-            record(await benchmark.play(played, state.epoch - 1, agent, human, on_cancel=record))
-        except DialogueFailed as error:
-            raise error.__cause__ or error from None
-        for model in filter(None, (agent, human)):
-            if isinstance(model.error, LimitReached):
-                raise model.error.__cause__ or model.error
+        async def ask(messages: list[ChatMessage], sampling: Sampling) -> ModelOutput:
+            state.messages = messages
+            return (await generate(state, tool_calls="none", seed=sampling.seed % 2**31)).output
+
+        agent, human, name = CalledModel(ask), None, ""
+        if benchmark.scripted_human is None:
+            model = get_model(role="human", required=True)
+            human, name = human_model(model), model.api.service_model_name()
+        trajectory = await benchmark.play(
+            records.Task.from_dict(state.metadata[TASK]), agent, human, name, sample=state.epoch - 1,
+            on_cancel=lambda cut: record(ended_by_limit(cut)),
+        )  # fmt: skip
+        if trajectory.ending == "failed":
+            error = agent.error or (human and human.error)
+            if isinstance(error, LimitExceededError):
+                record(ended_by_limit(trajectory))
+            raise error or RuntimeError("{side}: {kind}: {message}".format(**(trajectory.failure or {})))
+        record(trajectory)
         return state
 
     return solve
@@ -122,68 +127,70 @@ def grade(task_type: str, **settings: Any) -> Scorer:
     benchmark = benchmark_of(task_type, settings)
 
     async def score(state: TaskState, target: Target) -> Score:
-        dialogue = state.store.get(DIALOGUE)
-        if dialogue is None:
+        row = state.store.get(DIALOGUE)
+        if row is None:
             return Score.unscored(reason="scoring_failed", explanation="the dialogue failed")
-        row = {**dialogue, TASK: state.metadata[TASK]}
         graded = await benchmark.grade(records.Trajectory.from_dict(row, f"sample {state.sample_id}"))
+        state.store.set(DIALOGUE, graded.to_dict())
         evidence = graded.grade or {}
         if graded.reward is None:
             return Score.unscored(reason="scoring_failed", explanation=evidence["ungradable"])
         value = {"reward": graded.reward, "success": float(graded.reward == 1.0)}
-        return Score(value=value, answer=graded.answer, explanation=evidence["failure"], metadata={"grade": evidence})
+        return Score(value=value, answer=graded.answer, explanation=evidence["failure"])
 
     return score
 
 
-# `inspect score LOG` looks a scorer up by the name in the log, which inspect_ai writes without the package.
-for _name in ("grade", registry_info(grade).name):
-    registry_add(grade, registry_info(grade).model_copy(update={"name": _name}))
-
-
 def benchmark_of(task_type: str, settings: dict[str, Any]) -> Benchmark:
-    """The benchmark with the arguments of `-T`. Raises PrerequisiteError for one that is unknown or cannot be used."""
+    """Return the benchmark with the arguments of `-T`. Raises PrerequisiteError for one that cannot be used."""
     try:
         return build(Benchmark, {"task_type": task_type, **settings}, "-T")
     except UserError as error:
         raise PrerequisiteError(str(error)) from error
 
 
-def agent_model(state: TaskState, generate: Generate) -> CalledModel:
-    """The model that is evaluated. The messages of `state` are those that it is sent."""
+class CalledModel:
+    """A side of the dialogue whose replies inspect_ai makes.
 
-    async def call(messages: list[Message], sampling: Sampling) -> Completion:
+    Args:
+        generate: Function `generate(messages, sampling)` that returns one reply.
+
+    Attributes:
+        error: The exception with which the last call ended; None if it replied.
+    """
+
+    chat = None
+
+    def __init__(self, generate: Callable[[list[ChatMessage], Sampling], Awaitable[ModelOutput]]) -> None:
+        self._generate = generate
+        self.error: Exception | None = None
+
+    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        self.error = None
         try:
-            state.messages = as_sent(messages)
-            after = await generate(state, tool_calls="none", seed=sampling.seed % 2**31)
-        except LimitExceededError as error:
-            raise LimitReached(str(error)) from error
-        return completion_of(after.output)
-
-    return CalledModel(call)
+            return [completion_of(await self._generate(as_sent(messages), sampling))]
+        except Exception as error:
+            self.error = error
+            raise
 
 
-def human_model() -> CalledModel:
-    """The model of the role `human`."""
-    model = get_model(role="human", required=True)
+def human_model(model: Any) -> CalledModel:
+    """Return the model of the role `human`, which is called with the sampling of the human."""
 
-    async def call(messages: list[Message], sampling: Sampling) -> Completion:
+    async def ask(messages: list[ChatMessage], sampling: Sampling) -> ModelOutput:
         config = GenerateConfig(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=sampling.seed % 2**31,
         )
-        try:
-            return completion_of(await model.generate(as_sent(messages), config=config))
-        except LimitExceededError as error:
-            raise LimitReached(str(error)) from error
+        return await model.generate(messages, config=config)
 
-    return CalledModel(call, model.api.service_model_name())
+    return CalledModel(ask)
 
 
 def as_sent(messages: Sequence[Message]) -> list[ChatMessage]:
-    """Messages in the form of inspect_ai; a content may be a list of texts and pictures, as servers take it."""
+    """Return messages in the form of inspect_ai; a content may be a list of texts and pictures, as servers take it."""
     kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
     return [kinds[message["role"]](content=_content(message["content"])) for message in messages]
 
@@ -198,7 +205,7 @@ def _content(content: Any) -> Any:
 
 
 def completion_of(output: ModelOutput) -> Completion:
-    """A reply as `dialogues.play` takes it. Raises ModelError if there is none."""
+    """Return a reply as `dialogues.play` takes it. Raises ModelError if there is none."""
     if output.empty or output.stop_reason in ("content_filter", "model_length"):
         reason = output.error or ("no choices" if output.empty else output.stop_reason)
         kind = "context" if output.stop_reason == "model_length" else "refused"

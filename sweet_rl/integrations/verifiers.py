@@ -8,7 +8,6 @@ trace of `agent` gets the reward and, with a critic, the credit of its turns. Se
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import fields
@@ -21,19 +20,12 @@ from openai import AsyncOpenAI
 from pydantic import Field
 
 from sweet_rl.dialogues.play import trajectory_id
-from sweet_rl.integrations.benchmark import (
-    DIALOGUE,
-    Benchmark,
-    CalledModel,
-    DialogueFailed,
-    LimitReached,
-    load_critic,
-)
-from sweet_rl.method.turn_credit import TurnScorer
+from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit, load_critic
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 
+DIALOGUE = "dialogue"  # name of the trajectory in a trace's info
 NOT_THE_RUNS = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # the human's requests carry their own
 
 
@@ -85,10 +77,12 @@ class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
     @vf.reward
     async def reward(self, trace: vf.Trace) -> float:
         """The reward, and `success` as a metric. A raise leaves the trace without both, and not `ok`."""
-        graded = await self.benchmark.rewarded(trajectory_of(trace))
+        graded = await self.benchmark.grade(trajectory_of(trace))
+        if graded.reward is None:
+            raise ValueError(f"{graded.id} cannot be graded: {(graded.grade or {}).get('ungradable')}")
         trace.info[DIALOGUE] = graded.to_dict()
         trace.record_metric("success", float(graded.reward == 1.0))
-        return graded.reward  # type: ignore[return-value]  # not None: see `rewarded`
+        return graded.reward
 
 
 class ColBenchConfig(vf.TasksetConfig):
@@ -150,7 +144,7 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                 "a model has to play the human: name it with --env.human.model (and its server, if it is not that of "
                 "the agent, with --env.human.client.type eval --env.human.client.base-url URL)."
             )
-        self._critic = None if config.critic is None else critic_of(config.critic)
+        self._critic = None if config.critic is None else load_critic(config.critic, "--env.critic")
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:
@@ -169,18 +163,19 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
         self._taken.add(trajectory_id(played, sample))
         async with AsyncExitStack() as exchanges:
             agent = await exchanges.enter_async_context(agents.agent.interaction(task))
-            policy, human = model_of(agent, self.config.omit, self.config.agent.model), None
+            policy, human = CalledModel(agent, self.config.omit), None
             if self.benchmark.scripted_human is None:
                 other = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
-                human = model_of(other, self.config.omit, self.config.human.model)
-            try:
-                trajectory = await self.benchmark.play(played, sample, policy, human)
-            except DialogueFailed:
-                self._taken.discard(trajectory_id(played, sample))
-                if not agent.trace.errors:
-                    raise  # fails the agent's trace too, so that it is not rewarded
-            else:
+                human = CalledModel(other, self.config.omit)
+            trajectory = await self.benchmark.play(played, policy, human, self.config.human.model or "", sample)
+            if trajectory.ending == "failed" and (policy.ended_by_limit or (human and human.ended_by_limit)):
+                trajectory = ended_by_limit(trajectory)
+            if trajectory.ending != "failed":
                 agent.trace.info[DIALOGUE] = trajectory.to_dict()
+                return
+            self._taken.discard(trajectory.id)
+            if not agent.trace.errors:  # an error fails the agent's trace too, so that it is not rewarded
+                raise RuntimeError("{side}: {kind}: {message}".format(**(trajectory.failure or {})))
 
     async def finalize(self, task: ColBenchTask, episode: vf.Episode) -> None:
         """Credit of the turns: in `trace.info`, and per token in the nodes that have tokens (the training client's).
@@ -201,43 +196,42 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                     trace.metrics.pop("success", None)
 
 
-def critic_of(settings: dict[str, Any]) -> TurnScorer:
-    """The critic with the settings of `--env.critic`. Raises UserError as `load_critic`, with the flags of vf-eval."""
-    try:
-        return load_critic(settings, "--env.critic")
-    except UserError as error:
-        flags = re.sub(r"--(?!env\b)(\w+)", lambda flag: f"--env.critic.{flag[1].replace('_', '-')}", str(error))
-        raise UserError(flags) from error
-
-
 class HumanTask(vf.Task[vf.TaskData, RequestState]):
     """The human's side: nothing is rewarded."""
 
 
-def model_of(interaction: vf.Interaction, omit: Collection[str] = (), name: str | None = None) -> CalledModel:
-    """The model called `name` at the other end of an interaction, as a `ChatModel`. The fields `omit` are not sent."""
-    trace = interaction.trace
+class CalledModel:
+    """The model at the other end of an interaction. The fields `omit` are not sent.
 
-    async def call(messages: list[Message], sampling: Sampling) -> Completion:
+    Attributes:
+        ended_by_limit: Whether a limit of verifiers has ended the interaction.
+    """
+
+    chat = None
+
+    def __init__(self, interaction: vf.Interaction, omit: Collection[str]) -> None:
+        self._interaction, self._omit = interaction, omit
+        self.ended_by_limit = False
+
+    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+        trace = self._interaction.trace
         request = {
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
             "seed": sampling.seed % 2**31,
         }
-        trace.state.request = {name: value for name, value in request.items() if name not in omit}
-        segment = await interaction.turn(messages)
-        if segment.terminated and trace.errors:
-            raise ModelError("server", trace.errors[-1].message)
+        trace.state.request = {name: value for name, value in request.items() if name not in self._omit}
+        segment = await self._interaction.turn(
+            [{"role": message["role"], "content": message["content"]} for message in messages]
+        )
         if segment.terminated:
-            raise LimitReached(trace.stop_condition)
+            self.ended_by_limit = not trace.errors
+            raise ModelError("server", trace.errors[-1].message if trace.errors else str(trace.stop_condition))
         last = trace.calls[-1]
-        text = segment.messages[-1].content or ""
         reason = "length" if last.finish_reason == "length" else "stop"
         usage = (last.usage.prompt_tokens, last.usage.completion_tokens) if last.usage else (None, None)
-        return Completion(text, None, None, reason, *usage)
-
-    return CalledModel(call, name or "")
+        return [Completion(segment.messages[-1].content or "", None, None, reason, *usage)]
 
 
 def trajectory_of(trace: vf.Trace) -> Trajectory:

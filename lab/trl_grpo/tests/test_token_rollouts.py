@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from lab.trl_grpo.token_rollouts import ColBenchRollouts, TokenRollout
+from lab.trl_grpo.token_rollouts import ColBenchRollouts, DialogueFailed, TokenRollout
 from sweet_rl.dialogues.mini.tasks import make_tasks
-from sweet_rl.integrations.benchmark import DialogueFailed
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings

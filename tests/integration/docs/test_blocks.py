@@ -90,11 +90,11 @@ def test_rows_of_others_become_trajectories_whose_replies_are_trained(checkout):
         assert chat.decode(text.ids[text.train].tolist()) == "Both."
 
 
-def test_the_advantages_of_the_manual_are_what_it_says(capsys):
-    """The block of integrations.md that needs none of the tools."""
-    (text,) = (text for _, text in blocks(ROOT / "docs" / "integrations.md") if "turn_advantages" in text)
+@pytest.mark.parametrize("name", ["turn_advantages", "MyAgent"])
+def test_blocks_of_integrations_that_need_no_other_tool_print_what_they_say(name, capsys):
+    (text,) = (text for _, text in blocks(ROOT / "docs" / "integrations.md") if name in text)
     run_python(text)
-    assert f"# {capsys.readouterr().out.strip()}" in text
+    assert f"# {capsys.readouterr().out.strip()}\n" in text
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -51,21 +50,14 @@ def log_of(folder: Path) -> Path:
 
 
 def rows_of(folder: Path, log: Path) -> dict[str, dict]:
-    """The graded dialogues of a log as rows of trajectories, by id; only samples with a score have a reward."""
+    """The graded dialogues of a log, which are rows of trajectories, by id."""
     from inspect_ai.log import read_eval_log
 
-    rows = {}
-    for sample in read_eval_log(str(log)).samples or ():
-        if (score := (sample.scores or {}).get("grade")) is not None and sample.error is None:
-            task = {"task": sample.metadata["task"]}
-            graded = {"reward": score.value["reward"], "grade": score.metadata["grade"]}
-            rows[sample.store["dialogue"]["id"]] = sample.store["dialogue"] | task | graded
-    return graded_again(rows, folder)
+    samples = [sample for sample in read_eval_log(str(log)).samples or () if sample.scores]
+    return graded_again({sample.store["dialogue"]["id"]: sample.store["dialogue"] for sample in samples}, folder)
 
 
-def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again_with_the_arguments_of_the_log(
-    served, folder, monkeypatch
-):
+def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again(served, folder):
     done = evaluate(folder, served.url, "mini", "--epochs", "2", "-T", "agent_prompt_path=mini_agent.txt")
     assert done.code == 0, done.err
     ours = graded_by_scripts(
@@ -74,15 +66,12 @@ def test_mini_dialogues_and_rewards_equal_those_of_the_scripts_also_scored_again
     assert rows_of(folder, log_of(folder)) == ours
     assert len({row["reward"] for row in ours.values()}) > 1
     again = folder / "again.eval"
-    (command,) = entry_points(group="console_scripts", name="inspect")
-    words = ["inspect", "score", log_of(folder), "--action", "overwrite", "--output-file", again]
-    monkeypatch.setattr(sys, "argv", [str(word) for word in words])
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # which the command replaces
-    monkeypatch.setenv("LOCAL_BASE_URL", served.url)
-    monkeypatch.setenv("LOCAL_API_KEY", "none")
-    with pytest.raises(SystemExit) as ended:
-        command.load()()
-    assert ended.value.code == 0 and again.is_file()
+    scored = run_tool(
+        tool("inspect"), "score", log_of(folder), "--scorer", "sweet_rl/grade", "-S", "task_type=mini",
+        "--action", "overwrite", "--output-file", again,
+        cwd=folder, LOCAL_BASE_URL=served.url, LOCAL_API_KEY="none", PYTHONPATH="",
+    )  # fmt: skip
+    assert scored.code == 0 and again.is_file(), scored.err
     assert rows_of(folder, again) == ours
 
 
@@ -219,19 +208,7 @@ def test_an_argument_that_cannot_be_used_is_one_message_of_inspect(arguments, wo
 
 
 def test_a_missing_human_is_refused_before_anything_is_played(folder, monkeypatch):
-    import inspect_ai
-    from inspect_ai._util.error import PrerequisiteError
-    from inspect_ai.model import get_model
-
-    from sweet_rl.integrations import inspect_ai as tasks
-
-    monkeypatch.setenv("LOCAL_API_KEY", "none")
     with ApiServer(lambda body: chat_reply("Why?")) as server:
-        monkeypatch.setenv("LOCAL_BASE_URL", server.url)
-        model, arguments = get_model(NAME, memoize=False), {"input_path": str(folder / "tasks.jsonl")}
-        with pytest.raises(PrerequisiteError) as caught:
-            inspect_ai.eval(
-                tasks.colbench_backend, task_args=arguments, model=model, display="none", log_dir=str(folder / "logs")
-            )
-        assert "role 'human'" in str(caught.value.message)
-        assert not server.requests and not list(folder.glob("logs/*.eval"))
+        log = in_this_process(monkeypatch, folder, server.url, "colbench_backend")
+        assert log.status == "error" and "role 'human'" in log.error.message
+        assert not server.requests

@@ -181,9 +181,9 @@ def test_the_training_client_gets_the_credit_of_each_turn_as_advantages_of_its_t
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--env.critic.model-id", "mini"], "--env.critic.reference-model-id"),
+        (["--env.critic.model-id", "mini"], "--env.critic: a log-ratio needs a reference model"),
         (["--env.critic.model", "mini"], "model_id"),
-        (["--env.critic.critic-type", "pmi"], "--env.critic.model-id"),
+        (["--env.critic.critic-type", "pmi"], "model_id"),
         (["--env.critic.critic-type", "pmi", "--env.critic.model-id", "nowhere"], "nowhere"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.released import backend
-from sweet_rl.integrations.benchmark import Benchmark, CalledModel, DialogueFailed, LimitReached
+from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
@@ -14,17 +14,19 @@ from tests.support.command_line import write_rows
 from tests.support.protocol_files import AGENT, BACKEND, protocol_files
 
 
-def agent_that_says(*replies: str | Exception) -> CalledModel:
+class Says:
     """An agent with these replies, in turn; an exception is raised."""
-    left = list(replies)
 
-    async def call(messages, sampling) -> Completion:
-        reply = left.pop(0)
+    chat = None
+
+    def __init__(self, *replies: str | Exception) -> None:
+        self.left = list(replies)
+
+    async def complete(self, messages, sampling) -> list[Completion]:
+        reply = self.left.pop(0)
         if isinstance(reply, Exception):
             raise reply
-        return Completion(reply, None, None, "stop", len(messages), 1)
-
-    return CalledModel(call)
+        return [Completion(reply, None, None, "stop", len(messages), 1)]
 
 
 @pytest.fixture(scope="module")
@@ -52,29 +54,26 @@ def test_the_mini_tasks_are_those_of_the_test_file(benchmark, tasks):
 
 
 def test_a_right_answer_gets_a_reward_of_1(benchmark, task):
-    agent = agent_that_says("Is there a maximum?", f"I WANT TO ANSWER:\n{task.ground_truth}")
-    trajectory = asyncio.run(benchmark.play(task, 3, agent, None))
+    agent = Says("Is there a maximum?", f"I WANT TO ANSWER:\n{task.ground_truth}")
+    trajectory = asyncio.run(benchmark.play(task, agent, sample=3))
     assert (trajectory.id, trajectory.ending, trajectory.turns) == (f"{task.id}-3", "answered", 2)
     graded = asyncio.run(benchmark.grade(trajectory))
     assert graded.reward == 1.0 and len(graded.grade["tests"]) == 10
 
 
-def test_a_limit_of_the_tool_ends_the_dialogue_without_an_answer(benchmark, task):
-    trajectory = asyncio.run(benchmark.play(task, 0, agent_that_says("Why?", LimitReached("tokens")), None))
-    assert (trajectory.ending, trajectory.failure, trajectory.turns) == ("turn_limit", None, 1)
-    assert asyncio.run(benchmark.grade(trajectory)).reward == 0.0
-
-
-def test_a_failed_call_is_raised_with_its_cause_and_not_graded(benchmark, task):
+def test_a_failed_dialogue_is_a_record_and_after_a_limit_one_without_an_answer(benchmark, task):
     error = ModelError("server", "the server is gone")
-    with pytest.raises(DialogueFailed, match="agent: server: the server is gone") as caught:
-        asyncio.run(benchmark.play(task, 0, agent_that_says(error), None))
-    assert caught.value.__cause__ is error
+    trajectory = asyncio.run(benchmark.play(task, Says("Why?", error)))
+    assert trajectory.failure == {"side": "agent", "kind": "server", "message": "the server is gone"}
+    assert (trajectory.ending, asyncio.run(benchmark.grade(trajectory)).reward) == ("failed", None)
+    cut = ended_by_limit(trajectory)
+    assert (cut.ending, cut.failure, cut.turns) == ("turn_limit", None, 1)
+    assert asyncio.run(benchmark.grade(cut)).reward == 0.0
 
 
 def test_a_task_that_cannot_be_graded_has_no_reward(benchmark, task):
-    broken = agent_that_says("I WANT TO ANSWER:\nx")
-    trajectory = asyncio.run(benchmark.play(task, 0, broken, None))
+    broken = Says("I WANT TO ANSWER:\nx")
+    trajectory = asyncio.run(benchmark.play(task, broken))
     trajectory.task.ground_truth, saved = "def f(:", task.ground_truth
     try:
         graded = asyncio.run(benchmark.grade(trajectory))
@@ -89,8 +88,8 @@ def test_a_model_that_plays_the_human_is_recorded_with_its_settings_and_the_wind
     human = {"temperature": 0.7, "max_tokens": 256}
     for domain, grading in (("code", {}), ("html", {"page_width": 800})):
         played = Benchmark(domain, None, None, user_prompt_path=prompt, human=human, grading=grading)
-        model = CalledModel(None, "org/Model-8B")
-        found.append(asyncio.run(played.play(Task("p", "g"), 0, agent_that_says("I WANT TO ANSWER: x"), model)).human)
+        dialogue = played.play(Task("p", "g"), Says("I WANT TO ANSWER: x"), Says(), "org/Model-8B")
+        found.append(asyncio.run(dialogue).human)
     assert found == [{"name": "Model-8B", "hash": digits} for digits in ("ba52534a54f4bc8d", "af70c94975561124")]
 
 
@@ -120,15 +119,22 @@ def test_the_released_protocol_has_its_own_messages_for_both_sides(tmp_path, mon
     assert played.opening(task) == opening
     asked, told = [], []
 
-    async def agent(messages, sampling) -> Completion:
-        asked.append(messages)
-        return Completion("hm OUTPUT: Which?" if len(asked) == 1 else "I WANT TO ANSWER: x", None, None, "stop")
+    class Agent:
+        chat = None
 
-    async def human(messages, sampling) -> Completion:
-        told.append((messages, sampling.max_tokens))
-        return Completion("w" * 401, None, None, "stop")
+        async def complete(self, messages, sampling) -> list[Completion]:
+            asked.append([{name: message[name] for name in ("role", "content")} for message in messages])
+            text = "hm OUTPUT: Which?" if len(asked) == 1 else "I WANT TO ANSWER: x"
+            return [Completion(text, None, None, "stop")]
 
-    trajectory = asyncio.run(played.play(task, 0, CalledModel(agent), CalledModel(human, "org/Model-8B")))
+    class Human:
+        chat = None
+
+        async def complete(self, messages, sampling) -> list[Completion]:
+            told.append((messages, sampling.max_tokens))
+            return [Completion("w" * 401, None, None, "stop")]
+
+    trajectory = asyncio.run(played.play(task, Agent(), Human(), "org/Model-8B"))
     assert (trajectory.protocol, trajectory.ending, trajectory.answer) == ("released", "answered", " x")
     assert asked == [
         opening,
