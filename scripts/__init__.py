@@ -36,7 +36,7 @@ COMMANDS = {
     "websight": "prepare_websight",
 }
 REMOVED = {
-    "import": "docs/files.md has eight lines that turn messages or ShareGPT rows into trajectories",
+    "import": "docs/files.md has the lines that turn messages or ShareGPT rows into trajectories",
     "serve_openenv": "docs/integrations.md shows how to play and grade a task with any agent",
 }
 """Commands of before, and what to do instead."""

@@ -37,7 +37,8 @@ NUM_MINI_TASKS = 400
 class Player(Protocol):
     """Whoever writes the messages of one side; every `ChatModel` is one. `chat` may be None."""
 
-    chat: ChatFormat | None
+    @property
+    def chat(self) -> ChatFormat | None: ...
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         """Return one reply to the messages {role, content}."""
@@ -170,8 +171,9 @@ class Benchmark:
             return graded
 
         graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
-        if "machine" in (graded.grade or {}):
-            raise RuntimeError(f"{trajectory.id} was not graded: {graded.grade['machine']}")
+        evidence = graded.grade or {}
+        if "machine" in evidence:
+            raise RuntimeError(f"{trajectory.id} was not graded: {evidence['machine']}")
         return graded
 
     @cached_property

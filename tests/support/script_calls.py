@@ -135,8 +135,9 @@ SCRIPTS = (
     ),
     Script(
         "export.py",
-        {"input_path": "{place}/graded.jsonl", "to": "trl", "output_path": "{out}/made.jsonl"},
-        ("output_path",), "limit", "input_path", "dialogue_history", "no list", (), {"to": "sft", "limit": "1"},
+        {"input_path": "{place}/graded.jsonl", "output_path": "{out}/made.jsonl"},
+        ("output_path",), "limit", "input_path", "dialogue_history", "no list", (),
+        {"tokenizer": "mini", "limit": "1"},
     ),
     Script(
         "compare_runs.py",
