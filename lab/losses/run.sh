@@ -31,7 +31,7 @@ for policy in $POLICIES; do
     case "$policy" in
         grpo) gradient=("$RUN/rewarded.jsonl") ;;
         grpo_credit)
-            python scripts/score_turns.py --config $CONFIGS/ranking.yaml --model_id $AGENT \
+            python scripts/score_turns.py --critic_type pmi --model_id $AGENT \
                 --input_path "$RUN/rewarded.jsonl" --output_path "$OUT/credited.jsonl"
             gradient=("$OUT/credited.jsonl" --turn_weight 0.5)
             ;;
