@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What does the loss do, and what has a policy gradient on the same dialogues? One world and seed, on the files of
-# `doit table2` (docs/reproduce.md). About ten minutes on one core. Stopped, the same command continues.
+# `doit table2` (docs/reproduce.md). About ten minutes on one core a seed. Stopped, the same command continues.
 #
-#   SEEDS=5 doit table2 && SEED=0 bash lab/controls/losses.sh
-#   WORLD=hard SEED=1 POLICIES="no_preference" bash lab/controls/losses.sh
+#   SEEDS=5 doit table2 && SEED=0 bash lab/losses/run.sh
+#   WORLD=hard SEED=1 POLICIES="no_preference" bash lab/losses/run.sh
 #
 # Policies: no_preference (SWEET-RL's command with a preference of weight 0: imitation of the same chosen texts, as often),
 # sweet_nll and dpo_nll (the paper's NLL weight), sweet_paper (its beta too), grpo and grpo_credit (one round on
@@ -12,7 +12,7 @@ set -euo pipefail
 
 WORLD="${WORLD:-quick}" SEED="${SEED:-0}"
 POLICIES="${POLICIES:-no_preference sweet_nll dpo_nll sweet_paper grpo grpo_credit}"
-FROM="$(realpath -m "${FROM:-runs/$WORLD}")" OUT="$(realpath -m "${OUT:-runs/controls}")/$WORLD/seed$SEED"
+FROM="$(realpath -m "${FROM:-runs/$WORLD}")" OUT="$(realpath -m "${OUT:-runs/losses}")/$WORLD/seed$SEED"
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
