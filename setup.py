@@ -72,10 +72,12 @@ setup(
         "huggingface_hub>=1.0",
         "numpy>=1.26",
         "openai[aiohttp]>=2.54",
+        "pydantic>=2.7",
         "pyyaml>=6.0",
         "scipy>=1.15",
         "tabulate>=0.9",
         "tqdm>=4.66",
+        "typing_extensions>=4.7",
     ],
     extras_require={
         **EXTRAS,

@@ -20,7 +20,7 @@ from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.records import Task, hash_rows, read_records, scan_rows, seed_for
+from sweet_rl.runs.records import Task, hash_rows, read_records, read_rows, seed_for
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 from sweet_rl.runs.texts import write_texts
@@ -146,7 +146,7 @@ def synthesize(
         exclude=hash_rows(task.to_dict() for task in known)[:16],
     )
     run_step(open_run(proposals, recorded, settings.exclude, step.overwrite), collect)
-    select((row for _, _, row in scan_rows(proposals)), step.overwrite)  # made again if the file was removed
+    select((row for _, row in read_rows(proposals)), step.overwrite)  # made again if the file was removed
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sweet_rl.dialogues.protocols import Environment, Human, HumanReply, sum_or_
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import RecordError, UserError
-from sweet_rl.runs.records import Task, Trajectory, seed_for
+from sweet_rl.runs.records import Task, Trajectory, parse_row, seed_for
 from sweet_rl.runs.records.schema import Failure
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
@@ -211,7 +211,7 @@ class _Dialogue:
         if self.environment is not None and not kind.__module__.startswith("sweet_rl."):
             try:
                 row = json.dumps(self.record().to_dict(), allow_nan=False)
-                Trajectory.from_dict(json.loads(row), kind.__name__)
+                Trajectory.from_dict(parse_row(row, kind.__name__), kind.__name__)
             except (KeyError, RecordError, TypeError, ValueError) as error:
                 self.environment = None  # so that the failure can be written
                 raise TypeError(str(error)) from error

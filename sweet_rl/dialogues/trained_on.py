@@ -9,7 +9,7 @@ from sweet_rl.models.weights import model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.names import is_on_hub
-from sweet_rl.runs.records import Trajectory, scan_rows
+from sweet_rl.runs.records import Trajectory, read_rows
 
 
 def other_protocol(model: str, protocol: str) -> str | None:
@@ -40,7 +40,7 @@ def _protocols(path: str, seen: set[str]) -> Iterator[tuple[str, str]]:
     try:
         manifest = read_manifest(path)
         if not Path(path).is_dir():
-            row = next((row for _, _, row in scan_rows(path)), {})
+            row = next((row for _, row in read_rows(path)), {})
             if "dialogue_history" in row:
                 if protocol := Trajectory.from_dict(row).protocol:
                     yield protocol, path

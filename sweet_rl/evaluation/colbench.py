@@ -40,7 +40,7 @@ from sweet_rl.runs.manifest import hash_input, read_manifest
 from sweet_rl.runs.names import is_on_hub
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import Task, TrajectoryFile, hash_rows, read_records
+from sweet_rl.runs.records import Task, Trajectory, hash_rows, read_records
 from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.runs.texts import write_texts
@@ -406,9 +406,8 @@ def model_figures(path: Path) -> dict[str, Any]:
     Raises:
         UserError: No dialogue has a reward.
     """
-    file = TrajectoryFile(str(path))
-    summary = summarise_rewards(file.scan())
-    dialogues = file.light
+    dialogues = read_records(path, Trajectory)
+    summary = summarise_rewards(dialogues)
     measure = "cosine_similarity" if "cosine_similarity" in summary else "success"
     with_failed: dict[str, list[float]] = {}
     for one in dialogues:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ from sweet_rl.runs.manifest import replace_source
 from sweet_rl.runs.names import local_path
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import Task, Trajectory, TrajectoryFile, read_records, without_excluded
+from sweet_rl.runs.records import Task, Trajectory, read_records, without_excluded
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 
@@ -167,7 +167,7 @@ def evaluate(
     check_paths(outputs, [dialogues.input_path, wanted.baseline, dialogues.exclude, domain.source])
     for path in outputs:
         check_output(path, step.overwrite)
-    trajectories, whole = _trajectories(dialogues)
+    trajectories = _trajectories(dialogues)
     domain.check([trajectory.task for trajectory in trajectories], dialogues.input_path)
     check_k(Counter(trajectory.task.id for trajectory in trajectories), wanted.k)
     protocols = sorted({trajectory.protocol for trajectory in trajectories if trajectory.protocol})
@@ -179,7 +179,7 @@ def evaluate(
         )
     markup = texts.load()
     if data.pair_paths:
-        check_texts(map(whole, trajectories), markup)
+        check_texts(trajectories, markup)
     baseline = None if wanted.baseline is None else read_graded(wanted.baseline)
 
     with domain.make_grader(grading) as grader:
@@ -195,7 +195,7 @@ def evaluate(
             check_comparable({OWN: [own], BASELINE: [baseline]}, wanted.mix_humans)
 
         def grade(run: Run) -> dict[str, Any]:
-            write_grades(trajectories, whole, grader, run)
+            write_grades(trajectories, grader, run)
             rows = (Trajectory.from_dict(row, str(run.path)) for row in run.records())
             return summarise_rewards(rows, wanted.k, wanted.seed)
 
@@ -206,36 +206,34 @@ def evaluate(
     if dialogues.in_place:
         replace_source(Path(dialogues.target), Path(dialogues.result))
 
-    file = TrajectoryFile(dialogues.result)
-    summary = summarise_rewards(file.scan(), wanted.k, wanted.seed)
+    rewarded = read_records(dialogues.result, Trajectory)
+    summary = summarise_rewards(rewarded, wanted.k, wanted.seed)
     if baseline is not None and summary["graded"]:
         runs = {OWN: [read_graded(dialogues.result)], BASELINE: [baseline]}
         own_run, _ = compare(runs, [BASELINE], seed=wanted.seed, mix_humans=wanted.mix_humans)["runs"]
         summary["win_rate"] = own_run["wins_against"][BASELINE] | {"baseline": wanted.baseline}
     print(summary_text(summary))
-    print(f"{dialogues.result}: {len(file.light)} graded dialogues")
+    print(f"{dialogues.result}: {len(rewarded)} graded dialogues")
     if not summary["graded"]:
         raise NothingMade(
-            f"{dialogues.result}: none of the {len(file.light)} dialogues has a reward, for the reasons above. "
+            f"{dialogues.result}: none of the {len(rewarded)} dialogues has a reward, for the reasons above. "
             "Dialogues that failed are played again with --retry_failed of simulate_interactions.py."
         )
 
     min_gap = domain.min_gap if data.min_gap is None else data.min_gap
     for path, hint in data.pair_paths.items():
-        write_pairs(path, dialogues.result, file, hint, markup, min_gap, step.overwrite)
+        write_pairs(path, dialogues.result, rewarded, hint, markup, min_gap, step.overwrite)
     if data.best_path is not None:
-        _write_best(data.best_path, dialogues.result, file, step.overwrite)
+        _write_best(data.best_path, dialogues.result, rewarded, step.overwrite)
 
 
-def _trajectories(dialogues: GradedDialogues) -> tuple[list[Trajectory], Callable[[Trajectory], Trajectory]]:
-    """The trajectories to grade without their texts (`Trajectory.light`), and a function that reads one whole."""
+def _trajectories(dialogues: GradedDialogues) -> list[Trajectory]:
+    """The trajectories to grade."""
     if dialogues.grade_references:
-        answers = reference_answers(read_records(dialogues.input_path, Task))
-        return without_excluded(first_tasks(answers, dialogues.num_tasks), dialogues.exclude), lambda answer: answer
-    file = TrajectoryFile(dialogues.input_path)
-    for _ in file.scan():
-        pass
-    return without_excluded(first_tasks(file.light, dialogues.num_tasks), dialogues.exclude), file.whole
+        trajectories = reference_answers(read_records(dialogues.input_path, Task))
+    else:
+        trajectories = read_records(dialogues.input_path, Trajectory)
+    return without_excluded(first_tasks(trajectories, dialogues.num_tasks), dialogues.exclude)
 
 
 def _before_grading(
@@ -254,18 +252,9 @@ def _before_grading(
     return GradedFile(path, trajectories, grader)
 
 
-def write_grades(
-    trajectories: Sequence[Trajectory], whole: Callable[[Trajectory], Trajectory], grader: Grader, run: Run
-) -> None:
-    """Grade the trajectories that the run lacks; only a few of them are in memory with their texts.
-
-    Args:
-        trajectories: All trajectories, which may be without their texts.
-        whole: Function that returns one of them with its texts.
-        grader: Open grader of the domain.
-        run: Output.
-    """
-    missing = map(whole, [trajectory for trajectory in trajectories if trajectory.id not in run.done])
+def write_grades(trajectories: Sequence[Trajectory], grader: Grader, run: Run) -> None:
+    """Grade the trajectories that the run lacks."""
+    missing = (trajectory for trajectory in trajectories if trajectory.id not in run.done)
     with progress_bar(total=len(trajectories), initial=len(run.done), unit="answer") as bar:
         for graded in grade_trajectories(missing, grader):
             run.write(graded.to_dict())
@@ -276,11 +265,11 @@ def _machine_failed(row: dict) -> bool:
     return bool((row.get("grade") or {}).get("machine"))
 
 
-def _write_best(path: str, graded_path: str, file: TrajectoryFile, overwrite: bool) -> None:
+def _write_best(path: str, graded_path: str, trajectories: Sequence[Trajectory], overwrite: bool) -> None:
     """Write the best dialogue of each task of a graded file."""
 
     def write(run: Run) -> dict:
-        run.write_missing(file.whole(trajectory).to_dict() for trajectory in best_of_tasks(file.light))
+        run.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(trajectories))
         return {"trajectories": len(run.done)}
 
     def show(summary: dict) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished, read_manifest
-from sweet_rl.runs.records import Trajectory, TrajectoryFile, content_id
+from sweet_rl.runs.records import Trajectory, content_id, read_records
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
 NAMED_IN_ROWS = ("grader", "encoder")
@@ -23,7 +23,7 @@ class GradedFile:
 
     Attributes:
         path: Path of the file.
-        trajectories: Trajectories of the file, which may be without their texts (`Trajectory.light`).
+        trajectories: Trajectories of the file.
         grader: Facts of the grading by name: `kind` (code, page, or function), what the rows name (grader, encoder),
             and the settings in the manifest of the evaluation.
     """
@@ -50,9 +50,9 @@ def read_graded(path: str) -> GradedFile:
         UserError: its rows were graded in different ways, it is unfinished or changed, or its manifest is damaged.
     """
     check_finished(path)
-    file, manifest = TrajectoryFile(path), read_manifest(path)
-    grader = grader_of(path, file.scan(), manifest["settings"] if manifest else {})
-    return GradedFile(path, file.light, grader)
+    manifest, trajectories = read_manifest(path), read_records(path, Trajectory)
+    grader = grader_of(path, trajectories, manifest["settings"] if manifest else {})
+    return GradedFile(path, trajectories, grader)
 
 
 def grader_of(

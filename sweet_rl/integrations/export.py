@@ -9,7 +9,7 @@ from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Message, Part, PreferencePair, Trajectory, kind_of, scan_records
+from sweet_rl.runs.records import Message, Part, PreferencePair, Trajectory, kind_of, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 
@@ -38,10 +38,10 @@ def export_file(input_path: str, output_path: str, step: StepSettings, tokenizer
     kind, counts, rows = kind_of(input_path), Counter[str](), []
     if kind is PreferencePair:
         chat = ChatFormat.from_pretrained(tokenizer) if tokenizer else None
-        for _, pair in scan_records(input_path, PreferencePair, step.limit):
+        for pair in read_records(input_path, PreferencePair, step.limit):
             rows.append(pair_row(pair, counts, chat))
     elif kind is Trajectory:
-        for _, trajectory in scan_records(input_path, Trajectory, step.limit):
+        for trajectory in read_records(input_path, Trajectory, step.limit):
             if trajectory.ending == "failed" or not trajectory.turns:
                 counts[NOT_PLAYED] += 1
             else:
@@ -117,7 +117,7 @@ def _ids_in_trl(row: Row, side: str, chat: ChatFormat) -> list[int]:
 
 
 def _is_turn(part: Part) -> bool:
-    return part["train"] or part.get("turn", False)
+    return part["train"] or bool(part.get("turn"))
 
 
 def dialogue_row(trajectory: Trajectory) -> Row:

@@ -90,8 +90,8 @@ def turns_of(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCandid
         before = trajectory.seen(place)
         prompt: str | list[Part] = []
         tokenizer = None
-        if trajectory.parts is None and message.get("input"):
-            prompt = message["input"]
+        if trajectory.parts is None and (text := message.get("input")):
+            prompt = text
         elif chat is not None:
             if not before or before[-1]["role"] == "assistant":
                 refuse_unasked(trajectory, place)

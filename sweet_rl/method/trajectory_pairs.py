@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.runs.cli import to_settings
-from sweet_rl.runs.records import Part, PreferencePair, Trajectory, TrajectoryFile
+from sweet_rl.runs.records import Part, PreferencePair, Trajectory
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 
@@ -62,7 +62,7 @@ def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]]
 def write_pairs(
     path: str,
     graded_path: str,
-    file: TrajectoryFile,
+    trajectories: Sequence[Trajectory],
     hint: bool,
     texts: TextMarkup,
     min_gap: float | None = None,
@@ -73,21 +73,20 @@ def write_pairs(
     Args:
         path: The pairs.
         graded_path: The graded file.
-        file: The same file, after its scan.
+        trajectories: The trajectories of that file.
         hint: Whether the texts begin with the reference solution, for the critic.
         texts: Markup of the texts, for trajectories without parts.
         min_gap: As in `trajectory_pairs`.
         overwrite: Whether an older output is replaced.
     """
     siblings: dict[str, list[Trajectory]] = {}
-    for one in file.light:
+    for one in trajectories:
         if one.is_graded and one.turns:
             siblings.setdefault(one.task.id, []).append(one)
 
     def pair(run: Run) -> dict:
-        for group in siblings.values():  # the texts of one task at a time are in memory
-            if any(sibling_pairs(group, min_gap)):
-                run.write_missing(p.to_dict() for p in trajectory_pairs(map(file.whole, group), hint, texts, min_gap))
+        for group in siblings.values():
+            run.write_missing(found.to_dict() for found in trajectory_pairs(group, hint, texts, min_gap))
         return {"pairs": len(run.done)}
 
     def show(summary: dict) -> None:

@@ -12,7 +12,7 @@ from sweet_rl.method.candidates import turns_of
 from sweet_rl.method.critics import CheckedCritic, ChosenCritic, TokenCredit
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Trajectory, TrajectoryFile, TurnCandidates
+from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, run_step, write_results
 
@@ -135,30 +135,27 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
     """
     step = step or StepSettings()
     check_scores_turns(critic)
-    file = TrajectoryFile(input_path, step.limit)
-    for _ in file.scan():
-        pass
+    trajectories = read_records(input_path, Trajectory, step.limit)
     critic.check_models()
 
     async def work(run: Run) -> dict:
         scorer = TurnScorer(critic)
 
         async def credited(group: list[Trajectory]) -> list[dict]:
-            whole = [file.whole(one) for one in group]
-            credits = await scorer.credit(whole)
+            credits = await scorer.credit(group)
             return [
                 dataclasses.replace(trajectory, turn_credit=credit or None).to_dict()
-                for trajectory, credit in zip(whole, credits, strict=True)
+                for trajectory, credit in zip(group, credits, strict=True)
             ]
 
-        groups = _groups([one for one in file.light if one.id not in run.done], scorer.critic.turns_per_call)
+        groups = _groups([one for one in trajectories if one.id not in run.done], scorer.critic.turns_per_call)
         try:
-            await write_results(run, groups, credited, scorer.critic.calls_at_once, len(file.light), "dialogue")
+            await write_results(run, groups, credited, scorer.critic.calls_at_once, len(trajectories), "dialogue")
         finally:
             await scorer.critic.close()
-        run.sort(one.id for one in file.light)
+        run.sort(one.id for one in trajectories)
         turns = [len(row.get("turn_credit") or ()) for row in run.records()]
-        return {"dialogues": len(file.light), "turns": sum(turns), "dialogues_without_credit": turns.count(0)}
+        return {"dialogues": len(trajectories), "turns": sum(turns), "dialogues_without_credit": turns.count(0)}
 
     settings = {**critic.to_settings(), "limit": step.limit}
     return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)

@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import sqlite3
-import typing
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -28,13 +27,11 @@ from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part
-from sweet_rl.runs.records.checks import accepts
 
 logger = logging.getLogger(__name__)
 VERSION = 1  # of keys and entries; a cache of another version has no entry for these keys
 DATABASE = "calls.sqlite"
 _TABLE = "CREATE TABLE calls (key TEXT PRIMARY KEY, replies TEXT)"
-_FIELDS = typing.get_type_hints(Completion)
 
 
 class CallCache:
@@ -148,13 +145,9 @@ def _opened(folder: Path) -> sqlite3.Connection:
 def _decoded(content: Any) -> list[Completion] | None:
     """The replies of an entry; None if they are not as `CallCache.put` writes them."""
     try:
-        rows = json.loads(content)
+        return [Completion(**row) for row in json.loads(content)]
     except (ValueError, TypeError, RecursionError):
         return None
-    if not accepts(rows, list[dict]):
-        return None
-    whole = all(row.keys() == _FIELDS.keys() and all(accepts(row[name], _FIELDS[name]) for name in row) for row in rows)
-    return [Completion(**row) for row in rows] if whole else None
 
 
 class CachedModel:

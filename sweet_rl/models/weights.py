@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from sweet_rl.models.threads import choose_threads
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
-from sweet_rl.runs.records.checks import accepts
 
 if TYPE_CHECKING:
     import torch
@@ -253,7 +252,7 @@ def weight_map(index: Path) -> dict[str, str]:
         found = json.loads(index.read_text())["weight_map"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _cannot_load(index.parent, f"{index.name} is damaged.") from error
-    if not accepts(found, dict[str, str]):
+    if not isinstance(found, dict) or not all(isinstance(file, str) for file in found.values()):
         raise _cannot_load(index.parent, f"{index.name} is damaged.")
     return found
 

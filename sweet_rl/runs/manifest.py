@@ -17,23 +17,12 @@ import sweet_rl
 from sweet_rl.runs.cli.process import command_line
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.names import local_path
-from sweet_rl.runs.read_files import forget, hash_as_read
-from sweet_rl.runs.records.checks import accepts
 from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
 from sweet_rl.runs.user_file import hash_user_file
 
 DIRECTORY_MANIFEST = "manifest.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
-_KINDS: dict[str, tuple[Any, Any]] = {  # of the entries that are read again, and what they count as if missing
-    "status": (str, None),
-    "settings": (dict, None),
-    "inputs": (dict[str, str], None),
-    "summary": (dict, {}),
-    "versions": (dict, {}),
-    "records": (int, 0),
-    "cpu_seconds": (float, 0.0),
-}
 _BIG = 64 * 2**20  # bytes
 _END = 2**20  # bytes
 
@@ -145,7 +134,7 @@ def read_manifest(output: str | Path) -> dict | None:
     except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
-        if all(accepts(found.get(name, default), kind) for name, (kind, default) in _KINDS.items()):
+        if "status" in found and all(isinstance(found.get(name), dict) for name in ("settings", "inputs")):
             return found
         if path.name == DIRECTORY_MANIFEST:
             return None
@@ -202,7 +191,6 @@ def replace_source(output: Path, source: Path) -> None:
     if manifest is not None:
         _write(manifest_of(source), manifest | {"sha256": None})
     os.replace(output, os.path.realpath(source))
-    forget(source)
     manifest_of(output).unlink()
     if manifest is not None:
         _write(manifest_of(source), manifest | {"sha256": digest})
@@ -237,8 +225,7 @@ def hash_input(path: str | Path) -> str:
 
 
 def _checked_hash(name: str | Path) -> str:
-    path = local_path(name)
-    digest = hash_as_read(path) if path.is_file() and path.suffix != ".py" else hash_input(name)
+    digest = hash_input(name)
     check_finished(name, digest)
     return digest
 

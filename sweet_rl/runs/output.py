@@ -11,7 +11,6 @@ from pathlib import Path
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import Manifest, hash_input
-from sweet_rl.runs.read_files import forget
 
 
 class Output(AbstractContextManager):
@@ -23,7 +22,6 @@ class Output(AbstractContextManager):
 
     def __init__(self, path: Path, manifest: Manifest, lock: int, made: Sequence[Path]):
         self.path, self.manifest, self._lock = path, manifest, lock
-        forget(path)
         self._made = made  # what `remove_made` removes; nothing if an older output is continued or replaced
 
     @property

@@ -57,7 +57,7 @@ class Run(Output):
         if self.complete:
             raise ValueError(f"{self.path}: the run is finished, nothing can be added")
         text = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-        line = memoryview(text.encode("utf-8", "backslashreplace"))
+        line = memoryview(text.encode("utf-8", "replace"))  # half of a surrogate pair could not be read again
         self._remove_replaced()
         self._check_alone()
         end = self._size

@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
-from sweet_rl.runs.read_files import hash_as_read
-from sweet_rl.runs.records import scan_rows
+from sweet_rl.runs.records import read_rows
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import run_step
 
@@ -74,9 +73,7 @@ def gather(shards: Sequence[str | Path], output_path: str | Path, overwrite: boo
         raise UserError(f"found the shards {', '.join(parts) or 'none'}; expected {', '.join(wanted) or '1/n to n/n'}.")
 
     def join(output: Run) -> dict:
-        output.write_missing(row for shard in wanted for _, _, row in scan_rows(parts[shard]))
-        if [hash_as_read(parts[shard]) for shard in wanted] != list(output.manifest.content["inputs"].values()):
-            raise UserError(f"{output.path}: a shard was replaced while it was read. Give --overwrite.")
+        output.write_missing(row for shard in wanted for _, row in read_rows(parts[shard]))
         return {"records": len(output.done)}
 
     inputs = [parts[shard] for shard in wanted]

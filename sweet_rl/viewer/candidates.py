@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Place, PreferencePair, RecordFile, TurnCandidates
+from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import candidates_view, numbered, opening, task_view, title_of, utf16_length
@@ -16,19 +17,17 @@ class Ranked:
     """A file of candidates by dialogue and turn, with the pairs drawn from it if their file is given."""
 
     def __init__(self, path: str, pair_path: str | None = None, limit: int | None = None, credit: Any = None) -> None:
-        self.file = RecordFile(path, TurnCandidates, limit)
-        self.credit = credit
-        self.pairs = None if pair_path is None else RecordFile(pair_path, PreferencePair)
-        self.turns: dict[str, dict[int, Place]] = {}
-        self._drawn: dict[str, list[Place]] = {}
-        for place, record in self.file.scan():
+        self.path, self.credit = Path(path), credit
+        self.turns: dict[str, dict[int, TurnCandidates]] = {}
+        for record in read_records(path, TurnCandidates, limit):
             dialogue, turn = dialogue_of(record)
-            self.turns.setdefault(dialogue, {})[turn] = place
-        if self.pairs is not None:
-            for place, _ in self.pairs.scan():
-                self._drawn.setdefault(place.id.rpartition("-")[0], []).append(place)
-            places = {place.id for turns_of in self.turns.values() for place in turns_of.values()}
-            if not places & self._drawn.keys():
+            self.turns.setdefault(dialogue, {})[turn] = record
+        self.pairs: dict[str, list[PreferencePair]] | None = None
+        if pair_path is not None:
+            self.pairs = {}
+            for pair in read_records(pair_path, PreferencePair):
+                self.pairs.setdefault(pair.id.rpartition("-")[0], []).append(pair)
+            if not self.pairs.keys() & {record.id for own in self.turns.values() for record in own.values()}:
                 raise UserError(
                     f"{pair_path}: none of its pairs is of a turn in {path}. Give the output of "
                     "generate_random_pairs_from_ranks.py on that file."
@@ -36,11 +35,11 @@ class Ranked:
 
     def records(self, dialogue: str) -> dict[int, TurnCandidates]:
         """The candidates of a dialogue by turn, in order; empty if the dialogue was not sampled."""
-        return {turn: self.file.read(place) for turn, place in sorted(self.turns.get(dialogue, {}).items())}
+        return dict(sorted(self.turns.get(dialogue, {}).items()))
 
     def view(self, record: TurnCandidates) -> list[dict]:
         """The candidates of a turn as the page shows them."""
-        pairs = None if self.pairs is None else [self.pairs.read(p) for p in self._drawn.get(record.id, [])]
+        pairs = None if self.pairs is None else self.pairs.get(record.id, [])
         return candidates_view(record, pairs, self.credit.turns(record.id) if self.credit else None)
 
 
@@ -57,7 +56,7 @@ class Candidates:
     kind = "candidates"
 
     def __init__(self, ranked: Ranked) -> None:
-        self.ranked, self.title = ranked, ranked.file.path.name
+        self.ranked, self.title = ranked, ranked.path.name
         self._names: list[str] = []
         self._tally = Tally()
 

@@ -133,7 +133,7 @@ class Designs(Dialogues):
         for number, entry in enumerate(super().scan()):
             if number == 0 and answered_page(self.trajectory(0).task.ground_truth) is None:
                 raise UserError(
-                    f"{self.file.path}: the reference of its first dialogue is no HTML page. Dialogues about code are "
+                    f"{self.path}: the reference of its first dialogue is no HTML page. Dialogues about code are "
                     "shown by visualize_dialogue_histories.py."
                 )
             yield entry

@@ -1,16 +1,17 @@
 """Collections of entries to look at: dialogues, preference pairs, two runs side by side (candidates: candidates.py).
 
 A collection is scanned once, in order. Each entry gives a row for the list and its texts for the search. After that,
-any entry can be read again by its number. Only rows and file offsets are kept in memory.
+any entry can be had again by its number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Place, PreferencePair, RecordFile, Trajectory, TurnCandidates, content_id
+from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates, content_id, read_records
 from sweet_rl.viewer.candidates import Ranked, in_order, scores_of_own_turns
 from sweet_rl.viewer.summary import Tally
 from sweet_rl.viewer.views import opening, oracle_word, pair_view, shared_messages, title_of, trajectory_view
@@ -40,24 +41,22 @@ class Dialogues:
     kind = "trajectories"
 
     def __init__(self, path: str, limit: int | None = None, credit: Any = None, ranked: Ranked | None = None) -> None:
-        self.file = RecordFile(path, Trajectory, limit)
-        self.title = self.file.path.name
+        self.path, self.title = path, Path(path).name
         self.credit, self.ranked = credit, ranked
-        self._places: list[Place] = []
+        self._trajectories = read_records(path, Trajectory, limit)
         self._tally = Tally()
 
     def scan(self) -> Iterator[Entry]:
-        for place, trajectory in self.file.scan():
-            self._places.append(place)
+        for trajectory in self._trajectories:
             scores = {turn: row["advantage"] for turn, row in self.turn_credit(trajectory).items()}
             row = trajectory_row(trajectory, scores)
-            if self.ranked and place.id in self.ranked.turns:
-                row["candidates"] = len(self.ranked.turns[place.id])
+            if self.ranked and trajectory.id in self.ranked.turns:
+                row["candidates"] = len(self.ranked.turns[trajectory.id])
             self._tally.add(trajectory, row)
             yield row, trajectory_texts(trajectory)
-        if self.ranked and not self.ranked.turns.keys() & {place.id for place in self._places}:
+        if self.ranked and not self.ranked.turns.keys() & {trajectory.id for trajectory in self._trajectories}:
             raise UserError(
-                f"{self.ranked.file.path}: none of its candidates is of a dialogue in {self.file.path}. Give the "
+                f"{self.ranked.path}: none of its candidates is of a dialogue in {self.path}. Give the "
                 "trajectories that sample_best_of_n.py read, or look at the candidates by themselves."
             )
 
@@ -77,14 +76,14 @@ class Dialogues:
             texts = (said[turn]["content"], said[turn].get("output")) if turn < len(said) else ()
             if record.older_output not in texts:
                 raise UserError(
-                    f"{self.ranked.file.path}: what the agent says at turn {turn} of {trajectory.id} is not what it "
-                    f"says in {self.file.path}. Give the trajectories that sample_best_of_n.py read."
+                    f"{self.ranked.path}: what the agent says at turn {turn} of {trajectory.id} is not what it "
+                    f"says in {self.path}. Give the trajectories that sample_best_of_n.py read."
                 )
         return records
 
     def trajectory(self, number: int) -> Trajectory:
-        """One trajectory again."""
-        return self.file.read(self._places[number])
+        """The trajectory of that number."""
+        return self._trajectories[number]
 
     def view(self, number: int) -> dict:
         trajectory = self.trajectory(number)
@@ -102,18 +101,16 @@ class Pairs:
     kind = "pairs"
 
     def __init__(self, path: str, limit: int | None = None) -> None:
-        self.file = RecordFile(path, PreferencePair, limit)
-        self.title = self.file.path.name
-        self._places: list[Place] = []
+        self.title = Path(path).name
+        self._pairs = read_records(path, PreferencePair, limit)
         self._tally = Tally()
 
     def scan(self) -> Iterator[Entry]:
-        for place, pair in self.file.scan():
-            self._places.append(place)
+        for pair in self._pairs:
             view = pair_view(pair)
             chosen, rejected = view["chosen"], view["rejected"]
             row = {
-                "id": place.id,
+                "id": pair.id,
                 "title": view["title"],
                 "task": pair.task_id or content_id(opening(chosen)),
                 "turns": sum(m["role"] == "assistant" for m in chosen),
@@ -126,10 +123,10 @@ class Pairs:
             if all(isinstance(reward, int | float) for reward in rewards):
                 row["rewards"] = rewards
             self._tally.add_row(row)
-            yield row, [place.id, *(m["text"] for m in [*chosen, *rejected[view["shared"] :]])]
+            yield row, [pair.id, *(m["text"] for m in [*chosen, *rejected[view["shared"] :]])]
 
     def view(self, number: int) -> dict:
-        return {"kind": "pair"} | pair_view(self.file.read(self._places[number]))
+        return {"kind": "pair"} | pair_view(self._pairs[number])
 
     def summary(self) -> dict:
         return self._tally.summary()
@@ -157,7 +154,7 @@ class Comparison:
         one, other = places
         if not one.keys() & other.keys():
             raise UserError(
-                f"{self.runs[0].file.path} and {self.runs[1].file.path} have no task in common, so there is nothing to "
+                f"{self.runs[0].path} and {self.runs[1].path} have no task in common, so there is nothing to "
                 "compare. Play both on the same tasks file."
             )
         for task, rows in one.items():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.records import PreferencePair, RecordFile, Task, Trajectory, TurnCandidates, kind_of
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, kind_of, read_records
 from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.candidates import Candidates, Ranked
 from sweet_rl.viewer.credit_file import CreditFile, write_credit
@@ -122,7 +123,7 @@ def open_collection(
 
     def kept(path: str, credit_path: str | None) -> CreditFile | None:
         if credit is not None and credit_path is not None:
-            write_credit(credit, RecordFile(path, kind, limit), credit_path, view.overwrite)
+            write_credit(credit, read_records(path, cast(Any, kind), limit), path, credit_path, limit, view.overwrite)
         return None if credit_path is None else CreditFile(credit_path)
 
     def dialogues(path: str, own: CreditFile | None, candidates: Ranked | None = None) -> Dialogues:

@@ -12,18 +12,8 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 - `turn`: an earlier turn of the agent, in a text in which it is not trained.
 """
 
-from sweet_rl.runs.records.exclusion import without_excluded
-from sweet_rl.runs.records.files import (
-    holds_pairs,
-    kind_of,
-    parse_row,
-    read_json,
-    read_records,
-    scan_records,
-    scan_rows,
-)
+from sweet_rl.runs.records.files import holds_pairs, kind_of, parse_row, read_records, read_rows, without_excluded
 from sweet_rl.runs.records.ids import content_id, hash_rows, seed_for
-from sweet_rl.runs.records.record_file import Place, RecordFile, TrajectoryFile
 from sweet_rl.runs.records.schema import (
     RELEASED,
     Ending,
@@ -36,9 +26,10 @@ from sweet_rl.runs.records.schema import (
     as_shown,
     human_label,
 )
+from sweet_rl.runs.records.validation import validated
 
 __all__ = [
-    "RELEASED", "Ending", "Message", "Part", "Place", "PreferencePair", "RecordFile", "Task", "Trajectory",
-    "TrajectoryFile", "TurnCandidates", "as_shown", "content_id", "hash_rows", "holds_pairs", "human_label",
-    "kind_of", "parse_row", "read_json", "read_records", "scan_records", "scan_rows", "seed_for", "without_excluded",
+    "RELEASED", "Ending", "Message", "Part", "PreferencePair", "Task", "Trajectory", "TurnCandidates", "as_shown",
+    "content_id", "hash_rows", "holds_pairs", "human_label", "kind_of", "parse_row", "read_records", "read_rows",
+    "seed_for", "validated", "without_excluded",
 ]  # fmt: skip

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from pydantic_core import from_json
+from typing_extensions import TypedDict
 
 from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.names import local_path
-from sweet_rl.runs.read_files import lines_of
-from sweet_rl.runs.records.checks import shown
 from sweet_rl.runs.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
+from sweet_rl.runs.records.validation import shown, validated
 
 Record = TypeVar("Record", Task, Trajectory, TurnCandidates, PreferencePair)
 MARKS: dict[str, type[Task | Trajectory | TurnCandidates | PreferencePair]] = {
@@ -39,33 +40,28 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
         RecordError: naming file, line, field, finding and remedy, for a missing or empty file, broken JSON, a missing
             field, a wrong type, the same id twice, or one task id for two tasks.
     """
-    return [record for _, record in scan_records(path, kind, limit)]
-
-
-def scan_records(path: str | Path, kind: type[Record], limit: int | None = None) -> Iterator[tuple[int, Record]]:
-    """`read_records` one by one, for files that do not fit in memory: (byte at which the line starts, record)."""
     if limit is not None and limit < 1:
         raise RecordError(f"{path}: {limit} records were asked for; ask for at least 1, or for all (None).")
+    records: list[Record] = []
     line_of: dict[str, int] = {}
-    copies: dict[str, int] = {}
-    tasks: dict[str, tuple[int, int]] = {}  # hash of the content and line, by id
-    for number, start, row in islice(scan_rows(path), limit):
+    copies = Counter[str]()
+    tasks: dict[str, tuple[Task, int]] = {}  # and the line, by id
+    for number, row in islice(read_rows(path), limit):
         where = f"{path}, line {number}"
         record = kind.from_dict(row, where)
         task = record.task if isinstance(record, Trajectory | TurnCandidates) else None
         if task is not None:
-            content, line = tasks.setdefault(task.id, (hash(task.content), number))
-            if content != hash(task.content):
+            known, line = tasks.setdefault(task.id, (task, number))
+            if known.content != task.content:
                 raise RecordError(
                     f"{where}: the task id {task.id!r} stands for another task on line {line}. Dialogues of one task "
                     "are compared with each other: give each task an id of its own, or remove 'id' from all tasks."
                 )
         if not row.get("id"):
             base = record.task.id if isinstance(record, Trajectory) else record.id
-            copy = copies.get(base, 0)
-            copies[base] = copy + 1
-            if copy or isinstance(record, Trajectory):
-                record.id = f"{base}-{copy}"
+            if copies[base] or isinstance(record, Trajectory):
+                record.id = f"{base}-{copies[base]}"
+            copies[base] += 1
         if record.id in line_of:
             raise RecordError(
                 f"{where}: the id {record.id!r} is on line {line_of[record.id]} too. Ids tell records apart "
@@ -73,14 +69,15 @@ def scan_records(path: str | Path, kind: type[Record], limit: int | None = None)
             )
         line_of[record.id] = number
         record.where = where
-        yield start, record
-    if not line_of:
+        records.append(record)
+    if not records:
         raise RecordError(f"{path}: the file has no records. {kind.why_none}")
+    return records
 
 
 def holds_pairs(path: str | Path) -> bool:
     """Whether the first row of a file is a preference pair. Raises RecordError as `read_records` does."""
-    return "chosen" in next((row for _, _, row in scan_rows(path)), {})
+    return "chosen" in next((row for _, row in read_rows(path)), {})
 
 
 def kind_of(path: str | Path) -> type[Task | Trajectory | TurnCandidates | PreferencePair]:
@@ -89,7 +86,7 @@ def kind_of(path: str | Path) -> type[Task | Trajectory | TurnCandidates | Prefe
     Raises:
         UserError: The file is missing, empty or holds something else.
     """
-    number, _, row = next(scan_rows(path), (0, 0, None))
+    number, row = next(read_rows(path), (0, None))
     if row is None:
         raise UserError(f"{path} has no records. Was the step that writes it finished?")
     for mark, kind in MARKS.items():
@@ -101,65 +98,63 @@ def kind_of(path: str | Path) -> type[Task | Trajectory | TurnCandidates | Prefe
     )
 
 
-def read_json(text: bytes | str) -> Any:
-    """A JSON value.
-
-    Raises:
-        ValueError: Broken JSON, NaN, a number that is too large to be one, bad UTF-8, and an object with a key twice.
-        RecursionError: It is nested too deeply.
-    """
-    return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_with_each_key_once)
-
-
 def parse_row(line: bytes | str, where: str) -> dict:
     """One line of JSON as a dict.
 
     Raises:
-        RecordError: What `read_json` refuses, and anything but an object.
+        RecordError: Broken JSON, NaN, bad UTF-8, half of a surrogate pair, and anything but an object.
     """
     try:
-        row = read_json(line)
-    except (ValueError, RecursionError) as error:
-        found = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-        if (b"\0" if isinstance(line, bytes) else "\0") in line:  # type: ignore[operator]
-            found = "it holds NUL bytes, as after a power cut or a full disk"
+        row = from_json(line, allow_inf_nan=False)
+    except ValueError as error:
+        found = str(error).replace("line 1 column", "column")
+        if "hex escape" in found:
+            found += ": half of a surrogate pair, which is no character"
         raise RecordError(
-            f"{where}: not a line of JSON ({found}). Each line must be one JSON object: repair or remove it."
+            f"{where}: not a line of JSON ({found}). Each line must be one JSON object, in which NaN and Infinity are "
+            "no numbers: repair or remove it."
         ) from error
     if not isinstance(row, dict):
         raise RecordError(f"{where}: found {shown(row)}, expected a JSON object with named fields.")
     return row
 
 
-def scan_rows(path: str | Path) -> Iterator[tuple[int, int, dict]]:
-    """(line number, byte at which it starts, row) of each line that is not blank. Raises RecordError as `parse_row`."""
+def read_rows(path: str | Path) -> Iterator[tuple[int, dict]]:
+    """(line number, row) of each line that is not blank. Raises RecordError as `parse_row`."""
     local = local_path(path)
     if not local.is_file():
         found = "is a directory" if local.is_dir() else "does not exist"
         raise RecordError(f"{path} {found}. A JSONL file of records was expected: check the path.")
-    end = 0
-    for number, line in enumerate(lines_of(local), start=1):
-        start, end = end, end + len(line)
-        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        if line.strip():
-            yield number, start, parse_row(line, f"{path}, line {number}")
+    with open(local, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if line.strip():
+                yield number, parse_row(line, f"{path}, line {number}")
 
 
-def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {repeated[:80]!r} is there twice")
-    return row
+def without_excluded(records: Sequence[Record], path: str | None) -> list[Record]:
+    """The tasks, or the trajectories of tasks, that the list of --exclude does not name; all if there is no list.
+
+    Prints how many are left out.
+
+    Args:
+        records: The tasks or trajectories.
+        path: The list: JSONL rows {id, reasons} of tasks; `reasons` is optional.
+
+    Raises:
+        RecordError: The list cannot be read, one of its rows has no id, or it names every task.
+    """
+    if path is None:
+        return list(records)
+    excluded = {validated(_Excluded, row, f"{path}, line {number}")["id"] for number, row in read_rows(path)}
+    task_ids = [record.task.id if isinstance(record, Trajectory) else record.id for record in records]
+    kept = [record for record, task_id in zip(records, task_ids, strict=True) if task_id not in excluded]
+    tasks = set(task_ids)
+    if records and not kept:
+        raise RecordError(f"{path} names all {len(tasks)} tasks: nothing is left. Is it the list of this file's audit?")
+    print(f"{path}: {len(tasks & excluded)} of {len(tasks)} tasks are left out")
+    return kept
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    if value in (math.inf, -math.inf):
-        raise ValueError(f"{number[:40]} is beyond the range of numbers")
-    return value
+class _Excluded(TypedDict):
+    id: str

@@ -1,14 +1,21 @@
-"""What each record holds, and how its fields are checked."""
+"""What each record holds. Pydantic checks a record when it is read; one that is made by code is not checked.
+
+Null is absent, as in files that went through `datasets`. What is read is written back as it was.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NotRequired
 
-from sweet_rl.runs.records.checks import check_lengths, read_fields, refuse
+from pydantic import AllowInfNan, BeforeValidator, Field, Strict, StrictBool, StrictInt, WrapValidator, model_validator
+from typing_extensions import TypedDict  # pydantic does not take the one of Python 3.11
+
+from sweet_rl.runs.errors import RecordError
 from sweet_rl.runs.records.ids import content_id
 from sweet_rl.runs.records.released import candidates_row, pair_row
+from sweet_rl.runs.records.validation import check_lengths, shown, validated
 
 if TYPE_CHECKING:
     from typing import Self
@@ -19,26 +26,35 @@ RELEASED = "released"
 """Name of the published protocol, in which the agent sees of its earlier replies what the human saw."""
 
 
-class _Part(TypedDict):
-    text: str
-    train: bool
+def _without_nulls(value: Any) -> Any:
+    return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
-class Part(_Part, total=False):
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Number = Annotated[float, Strict(), AllowInfNan(False)]
+Whole = Annotated[int, Strict(), BeforeValidator(_whole)]
+"""A whole number; 3.0 too, which tables make of a column with nulls."""
+Reward = Annotated[Number, Field(ge=0, le=1)]
+AsRead = WrapValidator(lambda value, check: (check(value), value)[1])
+"""Keeps a checked value as it was read: 1 stays 1, and the fields of a message keep their order and those unknown."""
+NullIsAbsent = BeforeValidator(_without_nulls)
+
+
+class Part(TypedDict):
     """A piece of a text that a model is trained on; see the docstring of the package."""
 
-    token_ids: list[int] | None
-    plain: bool
-    bos: bool
-    turn: bool
+    text: str
+    train: StrictBool
+    token_ids: NotRequired[list[StrictInt] | None]
+    plain: NotRequired[StrictBool | None]
+    bos: NotRequired[StrictBool | None]
+    turn: NotRequired[StrictBool | None]
 
 
-class _Message(TypedDict):
-    role: Role
-    content: str
-
-
-class Message(_Message, total=False):
+class Message(TypedDict):
     """A message of a dialogue.
 
     `input` is the prompt of a turn of the agent as text, `output` the turn as sampled, `token_ids` its ids with the EOS
@@ -46,13 +62,15 @@ class Message(_Message, total=False):
     oracle on that turn. `templated` says that the chat template may change the content, as it trims that of Llama 3.
     """
 
-    input: str
-    output: str | None
-    token_ids: list[int] | None
-    logprobs: list[float] | None
-    finish_reason: str | None
-    oracle: str | None
-    templated: bool
+    role: Role
+    content: str
+    input: NotRequired[str | None]
+    output: NotRequired[str | None]
+    token_ids: NotRequired[list[StrictInt] | None]
+    logprobs: NotRequired[list[Number] | None]
+    finish_reason: NotRequired[str | None]
+    oracle: NotRequired[str | None]
+    templated: NotRequired[StrictBool | None]
 
 
 def as_shown(messages: Sequence[Message]) -> list[Message]:
@@ -76,7 +94,13 @@ class Failure(TypedDict, total=False):
     side: str
 
 
-_SPOKEN: dict[Role, Message] = {role: {"role": role, "content": ""} for role in get_args(Role)}
+def _with_extra(cls: type[_Record], row: Any) -> Any:
+    """A row as the fields of a record: those that it does not know in `extra`, and none that is null."""
+    if not isinstance(row, dict):
+        return row
+    known = {one.name for one in fields(cls)} - {"extra"}
+    values = {name: value for name, value in row.items() if name in known and value is not None}
+    return values | {"extra": {name: value for name, value in row.items() if name not in known}}
 
 
 @dataclass
@@ -96,10 +120,7 @@ class _Record:
         Raises:
             RecordError: a missing field or one of the wrong kind.
         """
-        values = read_fields(row, where, cls)
-        known = {one.name for one in fields(cls)} - {"extra"}
-        values["extra"] = {name: value for name, value in row.items() if name not in known}
-        return cls(**values)
+        return validated(cls, row, where)
 
     def place(self, name: str, path: str | None = None) -> str:
         """Where the record is, for an error: file and line, or else `path`; then `name` and its id."""
@@ -129,9 +150,11 @@ class Task(_Record):
 
     problem_description: str
     ground_truth: str
-    test_cases: dict[str, str] = field(default_factory=dict)
+    test_cases: Annotated[dict[str, str], NullIsAbsent] = field(default_factory=dict)
     id: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
+
+    _read = model_validator(mode="before")(_with_extra)
 
     def __post_init__(self) -> None:
         self.id = self.id or content_id([self.problem_description, self.ground_truth, self.test_cases])
@@ -163,21 +186,23 @@ class Trajectory(_Record):
     """
 
     task: Task
-    dialogue_history: list[Message]
+    dialogue_history: Annotated[list[Message], AsRead]
     answer: str | None = None
-    reward: float | None = None
+    reward: Annotated[Reward | None, AsRead] = None
     id: str = ""
     ending: Ending | None = None
-    failure: Failure | None = None
-    parts: list[Part] | None = None
+    failure: Annotated[Failure | None, NullIsAbsent, AsRead] = None
+    parts: Annotated[list[Part] | None, AsRead] = None
     tokenizer: str | None = None
     grade: dict | None = None
-    usage: dict[str, dict[str, int | None]] | None = None
-    leaks: int | None = None
-    human: dict[str, str] | None = None
+    usage: Annotated[dict[str, dict[str, Whole | None]] | None, NullIsAbsent] = None
+    leaks: Whole | None = None
+    human: Annotated[dict[str, str] | None, NullIsAbsent] = None
     protocol: str | None = None
-    turn_credit: list[float] | None = None
+    turn_credit: Annotated[list[Number] | None, AsRead] = None
     extra: dict[str, Any] = field(default_factory=dict)
+
+    _read = model_validator(mode="before")(_with_extra)
 
     _always_written: ClassVar[tuple[str, ...]] = ("answer", "reward")
 
@@ -186,36 +211,14 @@ class Trajectory(_Record):
 
     @classmethod
     def from_dict(cls, row: dict, where: str = "a trajectory") -> Self:
-        """As `_Record.from_dict`; raises RecordError also for a reward outside of [0, 1], and for a message with more
-        or fewer log-probs than token ids. A released row, which does not name its protocol, gets it."""
+        """As `_Record.from_dict`; raises RecordError also for a message with more or fewer log-probs than token ids. A
+        released row, which does not name its protocol, gets it."""
         record = super().from_dict(row, where)
         if record.protocol is None and record.ending is None and _has_instructions_apart(record):
             record.protocol = RELEASED
-        if record.reward is not None and not 0 <= record.reward <= 1:
-            refuse(where, "reward", record.reward, "a number from 0 to 1")
         for number, message in enumerate(record.dialogue_history):
             check_lengths(message.get("logprobs"), message.get("token_ids"), f"{where}, dialogue_history[{number}]")
         return record
-
-    def light(self, tasks: dict[str, Task]) -> Trajectory:
-        """The same without texts and tokens: its messages have a role only, and there is no answer and no evidence.
-
-        Args:
-            tasks: Task by id; dialogues of a task share one object, which is added if it is missing.
-        """
-        light = replace(
-            self,
-            task=tasks.setdefault(self.task.id, self.task),
-            dialogue_history=[_SPOKEN[message["role"]] for message in self.dialogue_history],
-            answer=None,
-            failure=None,
-            parts=None,
-            grade=None,
-            turn_credit=None,
-            extra={},
-        )
-        light.where = self.where
-        return light
 
     def seen(self, count: int) -> list[Message]:
         """The first `count` messages as the agent saw them; a reply that is the last of them as it was sampled."""
@@ -274,21 +277,21 @@ class TurnCandidates(_Record):
             task cannot be graded.
     """
 
-    input: str | list[Part]
+    input: Annotated[list[Part] | str, AsRead]
     older_output: str
     additional_outputs: list[str]
-    additional_reference_logprobs: list[list[float]] | list[float] | None = None
-    judge_result: list[int] | None = None
+    additional_reference_logprobs: Annotated[list[list[Number]] | list[Number] | None, AsRead] = None
+    judge_result: list[StrictInt] | None = None
     id: str = ""
     task: Task | None = None
-    turn: int | None = None
-    additional_token_ids: list[list[int]] | None = None
+    turn: Whole | None = None
+    additional_token_ids: list[list[StrictInt]] | None = None
     additional_finish_reasons: list[str] | None = None
-    judge_scores: list[float] | None = None
+    judge_scores: Annotated[list[Number] | None, AsRead] = None
     tokenizer: str | None = None
-    dialogue: list[Message] | None = None
+    dialogue: Annotated[list[Message] | None, AsRead] = None
     eos_text: str | None = None
-    answer_rewards: list[float | None] | None = None
+    answer_rewards: Annotated[list[Reward | None] | None, AsRead] = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     _per_candidate: ClassVar[tuple[str, ...]] = (
@@ -303,22 +306,29 @@ class TurnCandidates(_Record):
     def __post_init__(self) -> None:
         self.id = self.id or content_id([self.input, self.older_output, self.additional_outputs])
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, row: Any) -> Any:
+        return _with_extra(cls, candidates_row(row) if isinstance(row, dict) else row)
+
     @classmethod
     def from_dict(cls, row: dict, where: str = "candidates") -> Self:
         """As `Trajectory.from_dict`; raises RecordError also for lists of different numbers of candidates."""
-        record = super().from_dict(candidates_row(row) if isinstance(row, dict) else row, where)
+        record = super().from_dict(row, where)
         count = len(record.additional_outputs)
         for name in cls._per_candidate:
             values = getattr(record, name)
             if values is not None and len(values) != count:
-                found = f"{len(values)} entries for {count} additional_outputs"
-                refuse(where, name, found, "one entry per candidate")
+                raise RecordError(
+                    f"{where}: the field {name!r} has {len(values)} entries for {count} additional_outputs; it must "
+                    "have one for each."
+                )
         record.check_logprobs(where)
-        for reward in record.answer_rewards or ():
-            if reward is not None and not 0 <= reward <= 1:
-                refuse(where, "answer_rewards", reward, "numbers from 0 to 1, or null")
         if record.judge_result is not None and sorted(record.judge_result) != list(range(count)):
-            refuse(where, "judge_result", record.judge_result, f"each of 0..{count - 1} once, best first")
+            raise RecordError(
+                f"{where}: the field 'judge_result' is {shown(record.judge_result)}; it must have each of "
+                f"0..{count - 1} once, best first."
+            )
         return record
 
     def produced(self, number: int) -> bool:
@@ -372,8 +382,8 @@ class PreferencePair(_Record):
         task_id: the task of the pair, so that training can hold out whole tasks.
     """
 
-    chosen: str | list[Part]
-    rejected: str | list[Part]
+    chosen: Annotated[list[Part] | str, AsRead]
+    rejected: Annotated[list[Part] | str, AsRead]
     id: str = ""
     tokenizer: str | None = None
     task_id: str | None = None
@@ -387,7 +397,7 @@ class PreferencePair(_Record):
     def __post_init__(self) -> None:
         self.id = self.id or content_id([self.chosen, self.rejected])
 
+    @model_validator(mode="before")
     @classmethod
-    def from_dict(cls, row: dict, where: str = "a pair") -> Self:
-        """As `Trajectory.from_dict`."""
-        return super().from_dict(pair_row(row) if isinstance(row, dict) else row, where)
+    def _read(cls, row: Any) -> Any:
+        return _with_extra(cls, pair_row(row) if isinstance(row, dict) else row)

@@ -331,7 +331,7 @@ def test_a_users_code_that_would_end_the_command_or_hang_it_fails_its_dialogue(r
 
 
 @pytest.mark.parametrize("fields, named", [
-    ({"answer": 5, "ending": "answered"}, "'answer' is a number 5"), ({"ending": "won"}, "'ending' is text \"won\""),
+    ({"answer": 5, "ending": "answered"}, "'answer' is 5"), ({"ending": "won"}, "'ending' is \"won\""),
     ({"ending": "answered", "dialogue": [{"role": "assistant", "content": {1}}]}, "set is not JSON"),
     ({"dialogue": [{"role": "assistant", "content": {1}}]}, ""),  # the next side fails
 ])  # fmt: skip

@@ -224,5 +224,5 @@ def test_a_turn_that_cannot_be_tokenised_is_named_with_file_and_line(tmp_path, p
     turn |= {"content": "a\ud83d", "output": "a\ud83d"}
     source = write_rows(tmp_path / "in.jsonl", rows)
     chosen = CriticFlags(model_id=perturbed_mini, reference_model_id=MINI, bf16=False).chosen
-    with pytest.raises(UserError, match="in.jsonl, line 2, .*surrogate"):
+    with pytest.raises(UserError, match="in.jsonl, line 2: .*surrogate"):
         score_turns_file(chosen, source, str(tmp_path / "out.jsonl"))

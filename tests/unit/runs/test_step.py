@@ -7,7 +7,7 @@ import pytest
 
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import ItemError, UserError
-from sweet_rl.runs.records import scan_rows
+from sweet_rl.runs.records import read_rows
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.shards import gather, shard_of
 from sweet_rl.runs.step import StepSettings, as_they_finish, run_step, write_results
@@ -40,7 +40,7 @@ def doubled(path, step=None, fails=None, asynchronous=True):
 
 
 def ids(path):
-    return [row["id"] for _, _, row in scan_rows(path)]
+    return [row["id"] for _, row in read_rows(path)]
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])

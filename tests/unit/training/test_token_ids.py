@@ -78,7 +78,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_named_at_the_first_that_
 ODD = "a\ud83d b"
 
 
-def test_half_of_a_surrogate_pair_is_named_with_file_and_line(chat, tmp_path):
+def test_half_of_a_surrogate_pair_is_named_with_file_and_line(tmp_path):
     task = {"problem_description": "a", "ground_truth": "b"}
     prompt, reply = {"text": "Hello", "train": False}, {"text": "x", "train": True}
     rows = {
@@ -93,22 +93,17 @@ def test_half_of_a_surrogate_pair_is_named_with_file_and_line(chat, tmp_path):
         path = tmp_path / f"{kind.__name__}.jsonl"
         good = json.dumps(row).replace(json.dumps(ODD), '"good"')
         path.write_text(good + "\n" + json.dumps(row) + "\n")
-        records = read_records(path, kind)
-        encode = {
-            PreferencePair: lambda rows: encode_pairs(rows, chat, DataSettings(), "the file"),
-            TurnCandidates: lambda rows: [encoded_candidates(row, chat, hint=True) for row in rows],
-            Trajectory: lambda rows: encode_trajectories(rows, chat, DataSettings(), "the file"),
-        }[kind]
-        encode(records[:1])
-        with pytest.raises(UserError, match=f"{path.name}, line 2, .*surrogate"):
-            encode(records)
+        with pytest.raises(UserError, match=f"{path.name}, line 2: .*surrogate"):
+            read_records(path, kind)
 
 
 def test_a_prompt_that_cannot_be_sampled_is_named_with_file_and_line(chat, tmp_path):
-    history = [{"role": "user", "content": ODD}, {"role": "assistant", "content": "x"}]
+    history = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "x"}]
     row = {"task": {"problem_description": "a", "ground_truth": "b"}, "dialogue_history": history, "answer": None}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row | {"reward": 1.0}) + "\n")
     model = SimpleNamespace(chat=chat)
-    (turn,) = turns_of(read_records(tmp_path / "rows.jsonl", Trajectory)[0], chat)
+    (dialogue,) = read_records(tmp_path / "rows.jsonl", Trajectory)
+    dialogue.dialogue_history[0]["content"] = ODD
+    (turn,) = turns_of(dialogue, chat)
     with pytest.raises(UserError, match="rows.jsonl, line 1, turn .*surrogate"):
         asyncio.run(sample_candidates(turn, model, Sampling()))

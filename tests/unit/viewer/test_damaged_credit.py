@@ -19,12 +19,12 @@ def test_credit_as_it_is_written_is_read(tmp_path):
 def test_text_for_a_number_is_refused_with_its_line(key, value, tmp_path):
     rows = [{"id": "a", "turns": [TURN]}, {"id": "b", "turns": [TURN, TURN | {key: value}]}]
     path = write_rows(tmp_path / "credit.jsonl", rows)
-    with pytest.raises(UserError, match=rf"line 2, turns\[1\].*'{key}'"):
+    with pytest.raises(UserError, match=rf"line 2: .*'turns'\[1\]\.{key}"):
         CreditFile(path)
 
 
 @pytest.mark.parametrize("turns", [[7], [[TURN]], ["text"], [{}], [None]])
 def test_turns_that_are_no_rows_are_refused(turns, tmp_path):
     path = write_rows(tmp_path / "credit.jsonl", [{"id": "a", "turns": turns}])
-    with pytest.raises(UserError, match=r"line 1, turns\[0\]"):
+    with pytest.raises(UserError, match=r"line 1: .*'turns'\[0\]"):
         CreditFile(path)
