@@ -23,6 +23,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.errors import UserError
@@ -31,6 +33,7 @@ from sweet_rl.runs.records import Message, Part
 logger = logging.getLogger(__name__)
 VERSION = 1  # of keys and entries; a cache of another version has no entry for these keys
 DATABASE = "calls.sqlite"
+REPLIES = TypeAdapter(list[Completion])
 _TABLE = "CREATE TABLE calls (key TEXT PRIMARY KEY, replies TEXT)"
 
 
@@ -145,8 +148,8 @@ def _opened(folder: Path) -> sqlite3.Connection:
 def _decoded(content: Any) -> list[Completion] | None:
     """The replies of an entry; None if they are not as `CallCache.put` writes them."""
     try:
-        return [Completion(**row) for row in json.loads(content)]
-    except (ValueError, TypeError, RecursionError):
+        return REPLIES.validate_json(content, strict=True)
+    except (ValueError, RecursionError):
         return None
 
 

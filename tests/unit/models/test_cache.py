@@ -27,7 +27,7 @@ class Counting:
 
     async def complete(self, messages, sampling):
         self.calls += 1
-        return [Completion(f"{self.calls}.{i} \ud800", [1, 2], [-0.5, -1e-9], "stop", 7, 5) for i in range(sampling.n)]
+        return [Completion(f"{self.calls}.{i} é", [1, 2], [-0.5, -1e-9], "stop", 7, 5) for i in range(sampling.n)]
 
     async def complete_parts(self, parts, sampling, tokenizer=None):
         return await self.complete(parts, sampling)
