@@ -112,9 +112,9 @@ def train_policy_gradient(
         if how.kl_coef and frozen != weights:
             check_vocabulary(chat, frozen, "--ref_pretrain")
         examples = encode_policy_examples(training.read(Trajectory), chat, data, how, dataset)
-        split = training.split(examples)
         for path in {weights, *([frozen] if how.kl_coef else [])}:
             check_loadable(path)
+        split = training.split(examples)
 
         sampled = examples.sampled
         if sampled is None:

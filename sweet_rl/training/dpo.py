@@ -98,9 +98,9 @@ def train_preferences(
         if frozen != weights:
             check_vocabulary(chat, frozen, "--ref_pretrain")
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
-        split = training.split(examples)
         for path in {weights, frozen}:
             check_loadable(path)
+        split = training.split(examples)
 
         if settings.lora_rank and frozen == weights and settings.plain:
             model = training.load_weights(weights)  # one load for both: it is its reference without the adapter

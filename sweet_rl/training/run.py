@@ -142,6 +142,8 @@ class Training:
     def opened(self, settings: dict[str, Any], inputs: Sequence[str | None] = ()) -> Iterator[bool]:
         """Open the folder of the model, before anything is read: a finished training costs nothing.
 
+        With `overwrite` it is opened, and emptied, in `split`: what is there stays until the new inputs were checked.
+
         Args:
             settings: Settings of this kind of training, for the manifest.
             inputs: Paths that are read beside the dataset and the model to start from.
@@ -159,9 +161,17 @@ class Training:
         if how.keep == "best":
             recorded["save_steps"] = how.save_steps  # decides which weights can be the best
         inputs = [self.dataset, model_input(self.pretrain), *inputs]
-        # Names on a hub are settings, not inputs. The first process alone writes.
-        self.folder = directory_manifest(self.save_path, recorded, inputs, self.overwrite) if self.is_first else None
-        with self.folder or contextlib.nullcontext(), full_disk_named(self.save_path):
+        with contextlib.ExitStack() as stack, full_disk_named(self.save_path):
+
+            def open_folder() -> None:
+                # Names on a hub are settings, not inputs. The first process alone writes.
+                if self.is_first:
+                    folder = directory_manifest(self.save_path, recorded, inputs, self.overwrite)
+                    self.folder = stack.enter_context(folder)
+
+            self._open_folder = open_folder
+            if not self.overwrite:
+                open_folder()
             (complete,) = broadcast_object_list([self.folder is not None and self.folder.complete])
             if complete:
                 if self.is_first:
@@ -180,7 +190,7 @@ class Training:
             print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
 
     def split(self, examples: Examples) -> Split:
-        """The examples to train on and those to hold out.
+        """The examples to train on and those to hold out. What `overwrite` replaces is removed here.
 
         Raises UserError if the tasks are not known, or the texts cannot be trained on by processes that divide a model.
         """
@@ -192,7 +202,10 @@ class Training:
                     "sides of its original context need forward passes of their own, which processes that divide a "
                     "model cannot make. Leave out --zero_stage 3, or give the original context as --max_len."
                 )
-        return split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
+        split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
+        if self.overwrite:
+            self._open_folder()
+        return split
 
     def fit(
         self,

@@ -60,7 +60,7 @@ def test_entries_of_another_form_are_misses_and_nothing_of_them_runs(tmp_path):
     entries = [
         planted, b"\xff\xfe\x00", None, 7, 1.5, "", "null", "[1]", '{"text": "yes"}', "[" * 100_000, "[null]",
         entry(text=None), entry(text=["yes"]), entry(token_ids="12"), entry(token_ids=[True]), entry(logprobs=[None]),
-        entry(logprobs=[float("nan")]), entry(logprobs=[10**400]), entry(prompt_tokens=1.5), entry(more=1),
+        entry(prompt_tokens=1.5),
         json.dumps([missing_field]), entry().replace("yes", "\\x"),
     ]  # fmt: skip
     for replies in entries:
