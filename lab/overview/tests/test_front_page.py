@@ -25,6 +25,13 @@ def test_the_front_page_shows_what_was_measured():
     of_all = [agents[name][4] for name in names]
     assert page["quick world, three agents x three draws"][1:] == [*of_all, agents["SWEET-RL - multi-turn DPO"][1]]
 
+    for world, folder in (("quick", "mini"), ("hard", "mini_hard")):
+        mended = runs(f"results/{folder}/mended.json")
+        methods = "zero-shot", "rejection fine-tuning", "multi-turn DPO", "SWEET-RL"
+        means = [f"{mended[name][0]:.1f}" for name in methods]
+        lead = shown(difference(mended["SWEET-RL"][1], mended["multi-turn DPO"][1]))
+        assert page[f"{world} world, one agent, five seeds"][1:] == [*means[:3], "", means[3], lead]
+
     for name, setting in {
         "web pages (similarity), five seeds": "web pages (similarity)",
         "agent never shown a solution, five seeds": "solution never shown",
@@ -73,6 +80,15 @@ def test_the_front_page_says_what_equal_tokens_and_the_planted_skill_give():
     assert f"multi-turn DPO on eight times the dialogues has {equal}" in text
     assert f"on them has {more} beside PMI's {pmi}" in text and f"at equal cost, is {declared}" in text
     assert f"Imitating it directly has {told} in the quick world" in text
+
+
+def test_the_front_page_says_what_imitation_of_the_chosen_messages_gives():
+    without = rows_of("lab/losses/results/table.md", 1)["SWEET-RL's command without the preference (`--beta 1e-6`)"]
+    hard = (runs(f"results/mini_hard/{name}.json") for name in ("table2", "mended"))
+    before, after = (found["rejection fine-tuning"][0] for found in hard)
+    text = PAGE.read_text(encoding="utf-8")
+    assert f"without the preference SWEET-RL has [{without[3]}]" in text
+    assert f"Mended, it has {after:.1f} in place of {before:.1f}" in text
 
 
 def test_results_show_both_worlds_before_and_after_the_mend():
