@@ -47,6 +47,5 @@ def test_from_a_models_name_to_a_row_beside_the_papers(protocol, protocol_files,
     row = [blocks[0][0], *(cell for block in blocks for cell in block[1:])]
     # one task of twelve is solved, that whose rate is 2; of the task with rate 0 and all others no test is passed
     assert row[1:4] == ["1", "8.3", "8.3"] and row[-3:] == ["56.8", "40.4", "Llama-3.1-8B-Instruct"]
-    different = [line for line in shown.splitlines() if line.startswith("- ")]
-    other = [] if protocol == "released" else ["- protocol: sweet_rl (simulate_interactions.py --protocol released)"]
-    assert different == [*other, "- number of tasks: 12"]
+    paper, here = (line for line in shown.splitlines() if line.startswith(("paper: ", "here: ")))
+    assert "1,000 tasks" in paper and "12 tasks" in here and f"protocol {protocol}" in here

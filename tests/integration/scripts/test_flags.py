@@ -29,6 +29,8 @@ for path in sys.argv[1:]:
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_every_flag_has_a_help_text_and_every_text_a_flag(path):
+    if path.parent.name == "trl_grpo":
+        pytest.importorskip("trl")
     main = runpy.run_path(str(path))["main"]
     flags = flags_of(main)
     assert [flag.name for flag in flags.values() if not (flag.help and flag.help.endswith("."))] == []

@@ -150,27 +150,12 @@ def test_the_served_page_has_the_policy_of_the_shell_and_its_answers_the_headers
     assert headers["Cache-Control"] == "no-store" and headers["Server"].strip() == "sweet_rl"
 
 
-def test_a_file_that_changes_while_it_is_served_is_said(tmp_path):
-    path = write_rows(tmp_path / "graded.jsonl", graded()[:2])
-    with serving(opened(path)) as server:
-        ask(server, "/index?from=0")
-        with open(path, "a") as file:
-            file.write("\n")
-        status, body = ask(server, "/entry/0")
-    assert status == 409 and "changed" in json.loads(body)["error"]
-
-
-def test_a_bad_line_is_told_on_the_page_and_what_came_before_it_can_be_read(tmp_path, window, capsys):
+def test_a_bad_line_is_refused_by_its_number_before_anything_is_served(tmp_path):
     path = write_rows(tmp_path / "bad.jsonl", graded()[:2])
     with open(path, "a") as file:
         file.write('{"task": 3, "dialogue_history": []}\n')
-    with serving(opened(path)) as server:
-        window.open(address_of(server))
-        window.wait("!document.getElementById('problem').hidden")
-        assert "line 3" in window.texts("#problem")[0]
-        window.keys("j")
-        window.shown(1)
-        window.logs()
+    with pytest.raises(UserError, match="bad.jsonl, line 3: the field 'task' is 3"):
+        opened(path)
 
 
 def test_a_port_that_is_taken_is_said(served):
