@@ -64,7 +64,7 @@ def test_the_front_page_shows_the_papers_loss_in_cipher_and_what_mends_it():
     names = "zero_shot", "rft", "dpo_kl0.03", "untrained-gap", "beta10-kl0-gap"
     policies = [ciphered[name] for name in names]
     dpo, sweet = ([float(cell) for cell in row[4].split(", ")] for row in (policies[2], policies[4]))
-    row = rows_of("README.md")["solutions in cipher, three"]
+    row = rows_of("README.md")["solutions in cipher, three (DPO with KL)"]
     assert row[1:] == [*(one[3].split()[0] for one in policies), shown(difference(sweet, dpo))]
     mended = ciphered["beta10-kl1-gap"][3].split()[0]
     assert f"pairs by `--rule gap`, no recipe's, has {mended}." in PAGE.read_text(encoding="utf-8")
