@@ -176,7 +176,7 @@ class Training:
             if complete:
                 if self.is_first:
                     print(f"{self.save_path}: already complete")
-            else:
+            elif not self.overwrite:
                 self._announce()
             yield not complete
 
@@ -205,6 +205,7 @@ class Training:
         split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
         if self.overwrite:
             self._open_folder()
+            self._announce()
         return split
 
     def fit(

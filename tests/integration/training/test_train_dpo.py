@@ -207,6 +207,17 @@ def test_the_precision_is_that_of_the_flags_whatever_a_launcher_says(whole, sett
     assert losses(tmp_path / "out") == losses(whole)
 
 
+def test_overwrite_begins_again_beside_a_checkpoint_that_cannot_be_continued(settings, tmp_path):
+    flags = settings(tmp_path / "out", max_samples=8, max_epochs=1)
+    train(**flags)
+    before = weights(tmp_path / "out")
+    old = tmp_path / "out" / "checkpoints" / "checkpoint-1"
+    old.mkdir(parents=True)
+    (old / "state.json").write_text("{}")  # of an earlier version
+    train(**flags, overwrite=True)
+    assert not old.exists() and all(torch.equal(before[name], one) for name, one in weights(tmp_path / "out").items())
+
+
 @pytest.mark.parametrize("changes, named", [
     ({"max_len": 3}, "none of its 40 pairs"), ({"micro_train_batch_size": 3}, "multiple"),
     ({"dataset": "/nowhere.jsonl"}, "/nowhere.jsonl"), ({"pretrain": "/nowhere"}, "/nowhere"),
