@@ -99,7 +99,7 @@ if SMOKE:
     SAMPLE, PAIR = "--data_fraction 0.1 --best_of_n 4", "--num_pairs 1"
     SHARES, ALL_DIALOGUES, BEST_OF = {40: 10}, 64, (2,)
 
-# Settings that lab/settings chose by tries on validation tasks; they replace those of the configurations.
+# Settings that were chosen by tries on validation tasks; they replace those of the configurations.
 LOG = Path(variable("SETTINGS", "" if SMOKE else f"results/{AGENT}/settings.json"))
 CHOSEN = {}
 if LOG.is_file():

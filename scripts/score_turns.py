@@ -2,7 +2,7 @@
 
     python scripts/score_turns.py --model_id critic --input_path graded.jsonl --output_path credited.jsonl
 
-lab/policy_gradients takes it. A killed run is continued by the same command.
+A killed run is continued by the same command.
 """
 
 from __future__ import annotations

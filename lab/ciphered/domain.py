@@ -19,11 +19,7 @@ from sweet_rl.runs.records import Task
 
 
 class FixedTurns(AnswerEnvironment):
-    """A dialogue of exactly `max_turns` questions. One that branches from another begins with its first messages."""
-
-    def __init__(self, task: Task, agent_prompt: str, max_turns: int) -> None:
-        super().__init__(task, agent_prompt, max_turns)
-        self.dialogue += task.extra.get("shared_messages", [])
+    """A dialogue of exactly `max_turns` questions."""
 
     def step(self, completion: Completion, prompt_text: str | None = None) -> None:
         super().step(completion, prompt_text)

@@ -6,15 +6,15 @@
 #   CRITICS="untrained shuffled beta1-kl0 beta1-kl1" bash lab/ciphered/run.sh
 #   POLICIES="zero_shot dpo random-gap beta1-kl1-gap" bash lab/ciphered/policy.sh
 #
-# A policy is CRITIC-RULE (rules of step 6: halves, gap, and best_over_worst), zero_shot, oracle (pairs of unequal worth), dpo
-# or rft (the same dialogues, no critic), dpo_kl0.1 (with a weight of the KL), dpo_more or rft_more (as many sampled tokens as candidates cost, in dialogues).
+# A policy is CRITIC-RULE (rules of step 6: halves and gap), zero_shot, dpo or rft (the same dialogues, no critic), or dpo_kl0.1 (with a
+# weight of the KL). The critic `random` knows nothing.
 set -euo pipefail
 
 CIPHER="${CIPHER:-1}" SEED="${SEED:-1}" NUM_TASKS="${NUM_TASKS:-1600}" RATE="${RATE:-1e-3}" REPLIES="${REPLIES:-clue}"
 SHARE="${SHARE:-0.5}" NUM_TEST="${NUM_TEST:-400}" # of the training tasks, one dialogue each, for candidates; held-out tasks
 ROOT="$(realpath -m "${OUT:-runs/ciphered}")"
 AGENT="$ROOT/agent$SEED" CELL="$ROOT/cipher$CIPHER-seed$SEED-$REPLIES-$NUM_TASKS"
-POLICIES="${POLICIES:-zero_shot random-gap equation2-gap kl-gap oracle dpo rft}"
+POLICIES="${POLICIES:-zero_shot random-gap equation2-gap kl-gap dpo rft}"
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
 source scripts/environment.sh
@@ -46,28 +46,16 @@ for policy in $POLICIES; do
         dpo) train dpo train_dpo.py "$OUT/graded.pairs.jsonl" ;;
         dpo_kl*) train "$policy" train_dpo.py "$OUT/graded.pairs.jsonl" actor --kl_coef "${policy#dpo_kl}" ;;
         rft) train rft train_sft.py "$OUT/graded.jsonl" imitation ;;
-        *_more) # the candidates of one dialogue in 16 have half as many tokens as the dialogues: 12 of a task in place of 8
-            python scripts/simulate_interactions.py --config $CONFIGS/dialogues.yaml --task_type $DOMAIN --agent_model "$AGENT" \
-                --best_of_n 12 --seed $((SEED + 1000)) --input_path "$CELL/train.tasks.jsonl" --output_path "$CELL/more.jsonl"
-            grade "$CELL/more.jsonl" more
-            [ "$policy" = rft_more ] && train rft_more train_sft.py "$OUT/more.jsonl" imitation
-            [ "$policy" = rft_more ] || train dpo_more train_dpo.py "$OUT/more.pairs.jsonl"
-            ;;
         *)
             how=(--model_id "$CELL/$critic" --reference seed --reference_model_id "$AGENT" --normalize turn)
             case "$critic" in
                 untrained) how=(--model_id "$AGENT" --reference seed_without_c "${how[@]:4}") ;;
-                random | oracle) how=(--critic_type lab/ciphered/random_critic.py) ;; # oracle needs some ranked file
+                random) how=(--critic_type lab/repairs/chance.py) ;;
             esac
             python scripts/rank_best_of_n.py "${how[@]}" \
                 --input_path "$OUT/candidates.jsonl" --output_path "$OUT/$critic.ranked.jsonl"
-            if [ "$rule" = halves ] || [ "$rule" = gap ]; then
-                python scripts/generate_random_pairs_from_ranks.py --rule "$rule" --num_pairs 4 --seed "$SEED" \
-                    --input_path "$OUT/$critic.ranked.jsonl" --output_path "$pairs"
-            else
-                python -m lab.ciphered.choose_pairs --rule "$rule" --seed "$SEED" \
-                    --input_path "$OUT/$critic.ranked.jsonl" --output_path "$pairs"
-            fi
+            python scripts/generate_random_pairs_from_ranks.py --rule "$rule" --num_pairs 4 --seed "$SEED" \
+                --input_path "$OUT/$critic.ranked.jsonl" --output_path "$pairs"
             train "$policy" train_dpo.py "$pairs"
             ;;
     esac

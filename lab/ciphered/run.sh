@@ -5,13 +5,13 @@
 #   bash lab/ciphered/run.sh                                    cipher 1, seed 1, silent replies
 #   CIPHER=2 SEED=3 REPLIES=revealing bash lab/ciphered/run.sh
 #   REPLIES=revealing_clue CRITICS="beta0.1-kl0 beta1-kl0.3" bash lab/ciphered/run.sh   other beta, other weight of the KL
-#   CRITICS="equation2 centred" NUM_TASKS=400 bash lab/ciphered/run.sh   these critics only; fewer dialogues
+#   CRITICS="equation2 kl" NUM_TASKS=400 bash lab/ciphered/run.sh   these critics only; fewer dialogues
 #   NUM_TASKS=8 NUM_HELD_OUT=4 STEPS=20 bash lab/ciphered/run.sh         every step on a handful of tasks
 set -euo pipefail
 
 CIPHER="${CIPHER:-1}" SEED="${SEED:-1}" REPLIES="${REPLIES:-silent}"
 NUM_TASKS="${NUM_TASKS:-1600}" NUM_HELD_OUT="${NUM_HELD_OUT:-100}" STEPS="${STEPS:-600}" # 8 dialogues a training task
-CRITICS="${CRITICS:-untrained equation2 kl shuffled centred branch}"
+CRITICS="${CRITICS:-untrained equation2 kl shuffled}"
 ROOT="$(realpath -m "${OUT:-runs/ciphered}")" # the agents, and a folder for each cell
 AGENT="$ROOT/agent$SEED" OUT="$ROOT/cipher$CIPHER-seed$SEED-$REPLIES-$NUM_TASKS"
 cd "$(dirname "$0")/../.."
@@ -31,10 +31,6 @@ dialogues() { # dialogues NAME BEST_OF_N SEED: steps 1 and 2 on $OUT/NAME.tasks.
 critic() { # critic NAME PAIRS FLAGS: step 3 by equation 2
     python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" --dataset "$OUT/$2.pairs.jsonl" \
         --save_path "$OUT/$1" --seed "$SEED" "${@:3}"
-}
-centred() { # centred NAME: step 3 with the KL in the loss
-    python -m lab.ciphered.train_centred --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/train.pairs.jsonl" --save_path "$OUT/$1" --seed "$SEED"
 }
 measure() { # measure NAME CRITIC FLAGS: step 5, and the credit of dialogues, on held-out combinations of topics
     local how=(--model_id "$2" --reference_model_id "$AGENT" --normalize turn "${@:3}")
@@ -68,14 +64,6 @@ for name in $CRITICS; do
             python -m lab.ciphered.shuffle_c --input_path "$OUT/train.pairs.jsonl" --output_path "$OUT/shuffled.pairs.jsonl"
             critic shuffled shuffled
             ;;
-        branch) # as many dialogues, which begin at a random turn of others
-            python -m lab.ciphered.branches tasks --input_path "$OUT/train.jsonl" --output_path "$OUT/branching.tasks.jsonl"
-            dialogues branching 8 $((SEED + 3000))
-            python -m lab.ciphered.branches pairs --input_path "$OUT/branching.pairs.jsonl" \
-                --output_path "$OUT/branch.pairs.jsonl"
-            critic branch branch --learning_rate 1e-3 --max_epochs 3
-            ;;
-        centred) centred centred ;;
         kl) critic kl train --kl_coef 1.0 ;;
         beta*-kl*) critic "$name" train --beta "$(cut -d- -f1 <<<"${name#beta}")" --kl_coef "${name#*-kl}" ;;
         *) echo "run.sh: unknown critic $name" >&2 && exit 2 ;;

@@ -1,7 +1,7 @@
-"""The tables and the figure of lab/ciphered/results from the cells of run.sh.
+"""The tables of lab/ciphered/results from the cells of run.sh.
 
 python -m lab.ciphered.tables collect --runs runs/ciphered    # figures of all cells into results/*.json.gz
-python -m lab.ciphered.tables draw                            # two tables and critics-light/dark.png of these
+python -m lab.ciphered.tables draw                            # two tables of these
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 import fire
 import numpy as np
 
-from lab.figures import shade
 from lab.outcomes import percent, shown
 from lab.overview.overview import summary
 from sweet_rl.runs.records import Trajectory, read_records
@@ -25,7 +24,6 @@ RESULTS = Path(__file__).parent / "results"
 CELLS = RESULTS / "cells.json.gz"
 POLICIES = RESULTS / "policies.json.gz"
 RATE = "1e-3"  # of policies whose name says nothing else
-NUMBERS = (800, 3200, 12800, 51200)  # of dialogues in the figure: eight a training task
 CELL = re.compile(r"cipher(\d+)-seed(\d+)-(\w+)-(\d+)")
 CRITICS = {
     "untrained": "untrained (PMI)",
@@ -80,13 +78,10 @@ def _read(file: Path) -> Cells:
 
 
 def draw() -> None:
-    """Write the table and the figure."""
-    cells, policies = _read(CELLS), _read(POLICIES)
-    pages = {"critics": markdown(cells), "policies": policy_table(policies), "pilot": pilot_table(cells)}
+    """Write the tables."""
+    pages = {"critics": markdown(_read(CELLS)), "policies": policy_table(_read(POLICIES))}
     for name, table in pages.items():
         (RESULTS / f"{name}.md").write_text(table)
-    for page in ("light", "dark"):
-        picture(cells, page == "dark").savefig(RESULTS / f"critics-{page}.png")
     print(*pages.values(), sep="\n")
 
 
@@ -125,21 +120,6 @@ def _points(gaps: list[float]) -> str:
     return shown(found if len(gaps) > 2 else {"mean": found["mean"]})
 
 
-def pilot_table(cells: Cells) -> str:
-    """The pilot's critics: each with the share of dialogues by its own c minus that by other tasks' c."""
-    lines = [
-        "| beta | weight of the KL | turns % | dialogues % | with other tasks' c | difference |",
-        "| ---: " * 6 + "|",
-    ]
-    for cell in cells:
-        setting = PENALISED.fullmatch(cell["critic"])
-        if setting and (cell["replies"], cell["cipher"]) == (IDENTIFIED, 0):
-            own, other = cell["dialogues"], cell["exchanged"]
-            figures = [f"{value:.1f}" for value in (cell["turns"], own, other, own - other)]
-            lines.append(f"| {setting[1]} | {setting[2]} | " + " | ".join(figures) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def by_critic(cells: Cells, measure: str) -> dict[tuple[str, str, int], list[float]]:
     """The values of `measure` of each (replies, critic, number of tasks), one a cell."""
     found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
@@ -165,39 +145,6 @@ def markdown(cells: Cells) -> str:
         name = f"equation 2, beta {setting[1]}, KL {setting[2]}" if setting else CRITICS[critic]
         lines.append(f"| {replies} | {name} | {8 * tasks:,} | {len(turns)} | " + " | ".join(figures) + " |")
     return "\n".join(lines) + "\n"
-
-
-def picture(cells: Cells, dark: bool = False) -> Any:
-    """Accuracy over the number of dialogues, a line a cell; above on turns, below on dialogues."""
-    import matplotlib.pyplot as plt
-
-    accent, other, ink, _, settings = shade(dark)
-    styles = {"untrained": (other, "v", ":"), "shuffled": (other, "s", "--"), "equation2": (ink, "o", "-")}
-    styles["kl"] = (accent, "D", "-")
-    with plt.rc_context(settings):
-        figure, axes = plt.subplots(2, 2, figsize=(8.6, 5.0), sharex=True, sharey=True)
-        for row, measure in zip(axes, ("turns", "dialogues"), strict=True):
-            for axis, kind in zip(row, ("silent", "revealing"), strict=True):
-                axis.axhline(50, color=ink, linewidth=0.6)
-                for name, (color, mark, line) in styles.items():
-                    lines: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
-                    for cell in cells:
-                        if (cell["replies"], cell["critic"]) == (kind, name):
-                            lines[cell["cipher"], cell["seed"]].append((8 * cell["tasks"], cell[measure]))
-                    for place, points in enumerate(lines.values()):
-                        label = None if place else CRITICS[name]
-                        how = {"color": color, "markersize": 4, "linewidth": 1.0, "label": label}
-                        axis.plot(*zip(*sorted(points), strict=True), mark + line, **how)
-                axis.set_title(f"{kind} replies: {measure}", fontsize=9, loc="left")
-        axes[0][0].set_xscale("log")
-        axes[0][0].set_xticks(NUMBERS, [f"{number:,}" for number in NUMBERS])
-        axes[0][0].minorticks_off()
-        axes[0][0].set_ylim(38, 102)
-        figure.supxlabel("dialogues that the critic is trained on", fontsize=9)
-        figure.supylabel("pairs of held-out tasks in the right order, %", fontsize=9)
-        axes[0][1].legend(loc="upper left")
-        figure.tight_layout()
-    return figure
 
 
 if __name__ == "__main__":

@@ -1,28 +1,22 @@
 """Belief gain: how much likelier a turn makes the reference solution as the agent's answer.
 
     python scripts/rank_best_of_n.py --critic_type lab/critics/belief_gain.py \
-        --critic_settings '{"model_id": "mini", "env_model": "mini", "task_type": "mini"}' \
-        --input_path candidates.jsonl --output_path ranked.jsonl
+        --critic_settings '{"model_id": "mini"}' --input_path candidates.jsonl --output_path ranked.jsonl
 
 The reward of a turn in TRACE (arXiv 2607.13988), and like PMI without training. The score of candidate a is
 log p(c|o,a,r) - log p(c|o), where r is the human's reply, and p(c|.) the likelihood of the reference solution as the
 agent's next message, after the answer marker. `advantage` adds up the tokens of c.
 
-A reply that the record has is taken (the turns of a finished dialogue, score_turns.py). Otherwise the human that the
-settings name is asked; without one the reply is empty. An answer has no reply and no next message. By Bayes' rule
-log p(c|o,a) - log p(c|o) = log p(a|o,c) - log p(a|o), so it gets its PMI, which is on the same scale: the right answer
-gains what was still uncertain about c, a wrong one loses.
+A reply that the record has is taken (the turns of a finished dialogue, score_turns.py); otherwise the reply is empty.
+An answer has no reply and no next message. By Bayes' rule log p(c|o,a) - log p(c|o) = log p(a|o,c) - log p(a|o), so it
+gets its PMI, which is on the same scale: the right answer gains what was still uncertain about c, a wrong one loses.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from lab.critics.asked_human import AskedHuman
-from sweet_rl.dialogues import ANSWER_MARKER, Domain, Human
+from sweet_rl.dialogues import ANSWER_MARKER
 from sweet_rl.method.advantage import TurnNormalize
 from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encoded_candidates, reference_solution
 from sweet_rl.method.critics import CriticType
@@ -31,30 +25,7 @@ from sweet_rl.method.turn_credit import REPLIES
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat, spoken_candidates
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Message, Part, TurnCandidates, seed_for
-
-REPLIES_AT_ONCE = 64
-
-
-@dataclass(frozen=True)
-class BeliefGainSettings(AskedHuman, PmiSettings):
-    """The language model, and the human who is asked for a reply to each candidate.
-
-    Attributes:
-        seed: Random seed of the human's replies.
-    """
-
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        AskedHuman.__post_init__(self)
-        PmiSettings.__post_init__(self)
-
-    def to_settings(self) -> dict[str, Any]:
-        """The settings that the scores depend on; the human by its name and hash."""
-        names = ("model_id", "bf16", "normalize")
-        asked = {"seed": self.seed, "human": self.identity()} if self.env_model else {}
-        return {name: value for name, value in super().to_settings().items() if name in names} | asked
+from sweet_rl.runs.records import Message, Part, TurnCandidates
 
 
 class BeliefGainCritic(LogRatioCritic):
@@ -63,59 +34,38 @@ class BeliefGainCritic(LogRatioCritic):
     Args:
         chat: Chat format of the model's tokenizer.
         model: Log-probs under the model.
-        human: Human who replies to each candidate; None for no reply.
         normalize: As in `advantage`, over the tokens of the reference solution.
-        seed: Random seed of the human's replies. Equal candidates of a turn get the same reply.
-        domain: Domain of the human, which says whether the human can play a task.
     """
 
     token_credit = None  # because the tokens are those of the solution, not of the turn
 
-    def __init__(
-        self,
-        chat: ChatFormat,
-        model: Score,
-        human: Human | None = None,
-        normalize: TurnNormalize = "turn",
-        seed: int = 0,
-        domain: Domain | None = None,
-    ):
+    def __init__(self, chat: ChatFormat, model: Score, normalize: TurnNormalize = "turn"):
         super().__init__(chat, model, None, normalize=normalize)
-        self._model, self._human, self._seed, self._domain = model, human, seed, domain
-        self._asked = asyncio.Semaphore(REPLIES_AT_ONCE)
+        self._model = model
 
     @classmethod
-    def load(cls, settings: BeliefGainSettings) -> BeliefGainCritic:
-        """Load the model, on the GPU if there is one, and the human. Raises UserError if one cannot be loaded."""
+    def load(cls, settings: PmiSettings) -> BeliefGainCritic:
+        """Load the model, on the GPU if there is one. Raises UserError if it cannot be loaded."""
         chat, (model,) = load_models(settings)
-        return cls(chat, model, settings.make(), settings.normalize, settings.seed, settings.domain)
-
-    async def close(self) -> None:
-        """Close the connections to servers, and the human's model."""
-        await super().close()
-        model = getattr(self._human, "model", None)
-        if model is not None:
-            await model.close()
+        return cls(chat, model, settings.normalize)
 
     async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs of the reference solution after the turn, and before it."""
-        groups = await asyncio.gather(*map(self._texts, records))
+        groups = [self._texts(record) for record in records]
         found = iter(await scored(self._model, [text for group in groups for pair in group for text in pair]))
         return [[(next(found), next(found)) for _ in group] for group in groups]
 
-    async def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
+    def _texts(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
         """The two texts of each candidate, with and without what it adds."""
         check_candidates(record, hint=True)
-        if self._human is not None and self._domain is not None and REPLIES not in record.extra and record.task:
-            self._domain.check([record.task], f"candidates {record.id!r}")
         spoken = spoken_candidates(record)
         questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
-        replies = await asyncio.gather(*(self._reply(record, index, spoken[index]) for index in questions))
+        replies = _replies(record)
         start = self._prompt(record, [])
         before = self._belief(record, start, start)
         by_place = {}
-        for index, reply in zip(questions, replies, strict=True):
-            heard: list[Message] = [_message(record, index, spoken[index]), {"role": "user", "content": reply}]
+        for index in questions:
+            heard: list[Message] = [_message(record, index, spoken[index]), {"role": "user", "content": replies[index]}]
             by_place[index] = (self._belief(record, self._prompt(record, heard), start), before)
         if len(questions) == len(spoken):
             return list(by_place.values())
@@ -124,20 +74,6 @@ class BeliefGainCritic(LogRatioCritic):
     def _with_and_without_c(self, record: TurnCandidates) -> list[tuple[EncodedText, EncodedText]]:
         """The two texts of each candidate's pointwise information."""
         return list(zip(*(encoded_candidates(record, self.chat, hint) for hint in (True, False)), strict=True))
-
-    async def _reply(self, record: TurnCandidates, index: int, text: str) -> str:
-        """The human's reply to candidate `index`, which says `text`; empty if it is not known and nobody is asked."""
-        if REPLIES not in record.extra and self._human is not None:
-            dialogue = [*dialogue_of(record), {"role": "assistant", "content": text}]
-            async with self._asked:
-                asked = await self._human.reply(record.task, dialogue, seed_for(self._seed, record.id, text))
-            return asked.text
-        replies = record.extra.get(REPLIES)
-        if replies is None:
-            return ""
-        if not isinstance(replies, list) or len(replies) != len(record.additional_outputs):
-            raise UserError(f"{record.place('candidates')}: {REPLIES} must hold one reply for each candidate.")
-        return replies[index]
 
     def _prompt(self, record: TurnCandidates, more: list[Message]) -> list[int]:
         """Token ids of the record's dialogue, followed by the messages `more`."""
@@ -156,6 +92,14 @@ class BeliefGainCritic(LogRatioCritic):
         return EncodedText.build(prompt + ids, [False] * len(prompt) + train, where, shared)
 
 
+def _replies(record: TurnCandidates) -> list[str]:
+    """The human's reply to each candidate; empty ones if the record has none."""
+    replies = record.extra.get(REPLIES, [""] * len(record.additional_outputs))
+    if not isinstance(replies, list) or len(replies) != len(record.additional_outputs):
+        raise UserError(f"{record.place('candidates')}: {REPLIES} must hold one reply for each candidate.")
+    return replies
+
+
 def _message(record: TurnCandidates, index: int, spoken: str) -> Message:
     """Candidate `index` as a message of the dialogue; `spoken` is its text without the reasoning."""
     message: Message = {"role": "assistant", "content": spoken, "output": record.additional_outputs[index]}
@@ -166,4 +110,4 @@ def _message(record: TurnCandidates, index: int, spoken: str) -> Message:
     return message
 
 
-CRITIC = CriticType(BeliefGainSettings, BeliefGainCritic.load)
+CRITIC = CriticType(PmiSettings, BeliefGainCritic.load)

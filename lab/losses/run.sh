@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# What does the loss do, and what has a policy gradient on the same dialogues? One world and seed, on the files of
-# `doit table2` (docs/reproduce.md). About ten minutes on one core a seed. Stopped, the same command continues.
+# What does the loss do? One world and seed, on the files of `doit table2` (docs/reproduce.md). About seven minutes on one core a
+# seed. Stopped, the same command continues.
 #
 #   SEEDS=5 doit table2 && SEED=0 bash lab/losses/run.sh
 #   WORLD=hard SEED=1 POLICIES="no_preference" bash lab/losses/run.sh
 #
 # Policies: no_preference (SWEET-RL's command with a preference of weight 0: imitation of the same chosen texts, as often),
-# sweet_nll and dpo_nll (the paper's NLL weight), sweet_paper (its beta too), grpo and grpo_credit (one round on
-# the 200 dialogues; with turn credit by the agent itself).
+# sweet_nll and dpo_nll (the paper's NLL weight), sweet_paper (its beta too). The rows of GRPO were made by this file in commit
+# 6f843df6.
 set -euo pipefail
 
 WORLD="${WORLD:-quick}" SEED="${SEED:-0}"
-POLICIES="${POLICIES:-no_preference sweet_nll dpo_nll sweet_paper grpo grpo_credit}"
+POLICIES="${POLICIES:-no_preference sweet_nll dpo_nll sweet_paper}"
 FROM="$(realpath -m "${FROM:-runs/$WORLD}")" OUT="$(realpath -m "${OUT:-runs/losses}")/$WORLD/seed$SEED"
 cd "$(dirname "$0")/../.."
 # shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
@@ -29,20 +29,8 @@ for policy in $POLICIES; do
         *_paper) loss=(--beta 0.1 --nll_loss_coef 0.01) ;;
     esac
     case "$policy" in
-        grpo) gradient=("$RUN/rewarded.jsonl") ;;
-        grpo_credit)
-            python scripts/score_turns.py --critic_type pmi --model_id $AGENT \
-                --input_path "$RUN/rewarded.jsonl" --output_path "$OUT/credited.jsonl"
-            gradient=("$OUT/credited.jsonl" --turn_weight 0.5)
-            ;;
         dpo_*) python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml "${to[@]}" --dataset "$RUN/pairs.jsonl" "${loss[@]}" ;;
         *) python scripts/train_dpo.py --config $CONFIGS/actor.yaml "${to[@]}" --dataset "$RUN/turn_pairs.jsonl" "${loss[@]}" ;;
-    esac
-    case "$policy" in
-        grpo*)
-            python -m lab.policy_gradients.train_policy_gradient --config lab/policy_gradients/configs/$AGENT.yaml \
-                --old_logprobs recomputed "${to[@]}" --dataset "${gradient[@]}"
-            ;;
     esac
     python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --seed "$SEED" \
         --input_path "$FROM/tasks/test.jsonl" --output_path "$model.test.jsonl"

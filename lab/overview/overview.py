@@ -2,8 +2,7 @@
 
     python -m lab.overview.overview
 
-It writes overview.json, overview.md, forest-light.png and forest-dark.png into results/. The page has them from
-there.
+It writes overview.json and overview.md into results/, and forest-light.png and forest-dark.png into docs/pictures/.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from scipy import stats
 from lab.figures import shade
 from sweet_rl.evaluation.statistics import holm
 from sweet_rl.runs.cli import run
-from sweet_rl.runs.texts import write_texts
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
@@ -209,18 +207,13 @@ def forest(found: dict[str, Any], dark: bool = False) -> Any:
     return figure
 
 
-def main(output_dir: str = str(RESULTS)) -> None:
-    """Write overview.json, overview.md, forest-light.png and forest-dark.png.
-
-    Args:
-        output_dir: Folder of the files.
-    """
+def main() -> None:
+    """Write overview.json and overview.md, and the figure of the page of results."""
     found = overview()
-    folder = Path(output_dir)
-    texts = {folder / "overview.json": json.dumps(found, indent=1) + "\n", folder / "overview.md": markdown(found)}
-    write_texts(texts, overwrite=True)
+    (RESULTS / "overview.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / "overview.md").write_text(markdown(found))
     for page in ("light", "dark"):
-        forest(found, page == "dark").savefig(folder / f"forest-{page}.png")
+        forest(found, page == "dark").savefig(ROOT / f"docs/pictures/forest-{page}.png")
     print(markdown(found))
 
 

@@ -41,17 +41,13 @@ python scripts/grade_candidates.py --task_type mini --input_path "$RUN/candidate
     --output_path "$RUN/graded_candidates.jsonl"
 for policy in $POLICIES; do
     began=$SECONDS order="${policy%-*}" rule="${policy#*-}" pairs="$RUN/turn_pairs_$policy.jsonl"
-    # 5. The paper's reference, the release's, the seed model in the place of the critic, the hidden rules, chance, or two
-    # dialogues from each candidate.
+    # 5. The paper's reference, the release's, the seed model in the place of the critic, the hidden rules, or chance.
     case "$order" in
         paper) how=(--model_id "$RUN/critic" --normalize turn --reference seed --reference_model_id "$AGENT") ;;
         release) how=(--model_id "$RUN/critic" --normalize turn --reference sampled) ;;
         untrained) how=(--model_id "$AGENT" --normalize turn --reference sampled) ;;
         oracle) how=(--critic_type lab/repairs/oracle.py) ;;
         random) how=(--critic_type lab/repairs/chance.py --critic_settings "{\"seed\": $SEED}") ;;
-        rollouts)
-            how=(--critic_type lab/repairs/rollouts.py --critic_settings "{\"model_id\": \"$AGENT\", \"seed\": $SEED}")
-            ;;
     esac
     [ "$rule" != answers ] || how+=(--place_answers)
     ranked="$RUN/ranked_$policy.jsonl"

@@ -1,4 +1,4 @@
-"""The ciphered world: tasks, dialogues, oracle, branches, and how critics are measured, all by hand."""
+"""The ciphered world: tasks, dialogues, oracle, and how critics are measured, all by hand."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from lab.ciphered import branches, choose_pairs, random_critic, shuffle_c, tables, tasks
+from lab.ciphered import shuffle_c, tables, tasks
 from lab.ciphered.domain import DOMAIN, FixedTurns, label_turn, reward
 from lab.ciphered.measure import dialogue_pairs, share, turn_pairs
 from sweet_rl.models.base import Completion
-from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.records import Task, Trajectory, read_records
 from tests.support.command_line import ROOT
 
 NEEDED = ["colour", "price", "food"]
@@ -124,16 +124,6 @@ def test_accuracy_on_dialogues_compares_sums_of_turns(tmp_path):
     assert dialogue_pairs(write(tmp_path / "credited.jsonl", rows)) == {"t": [0.5, 2]}
 
 
-@pytest.mark.parametrize(("rule", "expected"), [
-    ("best_over_worst", {(2, 1)}),
-    ("oracle", {(0, 1), (2, 1)}),
-    ("random", {(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)}),
-])  # fmt: skip
-def test_which_pairs_a_rule_allows(rule, expected):
-    record = TurnCandidates.from_dict(candidates([0.0, -0.2, 3.0], ["The price?", "The size?", "The food?"]))
-    assert set(choose_pairs.chosen_pairs(record, rule)) == expected
-
-
 def pair(number: int, c: str, own: str) -> dict:
     def side(*topics: str) -> list[dict]:
         hint = {"text": c, "train": False, "plain": True}
@@ -169,18 +159,6 @@ def test_dialogues_with_the_c_of_another_task_are_else_the_same(tmp_path):
         assert (one.id, one.task.extra, one.reward) == (other.id, other.task.extra, other.reward)
 
 
-def test_a_random_critic_repeats_itself_and_never_looks_at_the_texts():
-    critic = random_critic.AtRandom(random_critic.Settings())
-    one, same, other = (
-        TurnCandidates.from_dict(candidates([0.0, 0.0, 0.0], texts, number=number))
-        for texts, number in ((["a", "b", "c"], 0), (["x", "y", "z"], 0), (["a", "b", "c"], 1))
-    )
-    scores = critic.scores([one, same, other])
-    assert scores[0] == scores[1] != scores[2] and len(set(scores[0])) == 3
-    assert critic.scores([one]) == scores[:1]
-    assert random_critic.AtRandom(random_critic.Settings(seed=1)).scores([one]) != scores[:1]
-
-
 def test_policies_are_compared_with_random_pairs_of_their_own_cell():
     def policy(name: str, seed: int, outcomes: list[list[int]]) -> dict:
         where = {"replies": "revealing_clue", "cipher": seed, "seed": seed, "policy": name}
@@ -199,43 +177,12 @@ def test_policies_are_compared_with_random_pairs_of_their_own_cell():
     )
 
 
-def test_the_pilot_shows_what_the_own_c_adds_and_is_in_no_other_table():
-    cell = {"replies": "revealing_clue", "cipher": 0, "seed": 0, "tasks": 1600, "critic": "beta0.1-kl3"}
-    cell |= {"turns": 61.04, "dialogues": 90.0, "exchanged": 84.5, "last_turn_if_1": 0.0, "last_turn_if_0": 0.0}
-    rows = [cell, cell | {"cipher": 1, "seed": 1}]
-    assert tables.pilot_table(rows).splitlines()[2:] == ["| 0.1 | 3 | 61.0 | 90.0 | 84.5 | 5.5 |"]
-    assert len(tables.markdown(rows).splitlines()) == 3
-    assert "| revealing_clue | equation 2, beta 0.1, KL 3 | 12,800 | 1 | 61.0 |" in tables.markdown(rows)
-
-
-def test_a_branching_dialogue_begins_with_the_messages_of_another_and_is_trained_at_that_turn(tmp_path):
-    first = play(task(), "size", "price", "food", "light")
-    row = {"id": "t-0", "task": task().to_dict(), "dialogue_history": first.dialogue, "answer": first.answer}
-    path = write(tmp_path / "dialogues.jsonl", [row | {"ending": "answered"}])
-    turns = set()
-    for seed in range(12):
-        branches.tasks(path, str(tmp_path / "branching.jsonl"), seed)
-        (own,) = read_records(str(tmp_path / "branching.jsonl"), Task)
-        turn = int(own.id.removeprefix("t-turn"))
-        again = play(own, "size", "price", "food", "speed")
-        assert again.dialogue[: 1 + 2 * turn] == first.dialogue[: 1 + 2 * turn] and again.turns == 4
-        turns.add(turn)
-    assert turns == {0, 1, 2, 3}
-
-    pairs = write(tmp_path / "pairs.jsonl", [pair(0, "c", "t-turn1")])
-    branches.pairs(pairs, str(tmp_path / "branch_pairs.jsonl"))
-    (trained,) = (json.loads(line) for line in (tmp_path / "branch_pairs.jsonl").open())
-    assert [part["train"] for part in trained["chosen"]] == [False, False, True]
-    assert trained["rejected"][-1]["text"] == "The size?"
-
-
 def test_tables_and_page_are_those_of_the_committed_cells():
     cells = json.loads(gzip.decompress(tables.CELLS.read_bytes()))
     table = tables.markdown(cells)
     assert (tables.RESULTS / "critics.md").read_text() == table
     policies = json.loads(gzip.decompress(tables.POLICIES.read_bytes()))
     assert (tables.RESULTS / "policies.md").read_text() == tables.policy_table(policies)
-    assert (tables.RESULTS / "pilot.md").read_text() == tables.pilot_table(cells)
     for cell in cells:
         assert cell["turns"] == pytest.approx(share(cell["turn_pairs"]))
         assert cell["dialogues"] == pytest.approx(share(cell["dialogue_pairs"]))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from lab.critics.belief_gain import BeliefGainCritic
 from sweet_rl.dialogues import ANSWER_MARKER
 from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.turn_credit import TurnScorer, taken_turns
@@ -71,11 +70,10 @@ def test_replies_stay_with_their_candidates_if_an_empty_one_is_left_out_and_are_
     left = record.without_empty()
     assert left.extra == {"additional_replies": ["to a", "to b"], "additional_note": ["kept"], "seen": [1, 2, 3]}
     assert record.extra["additional_replies"] == ["", "to a", "to b"]
-    critic = BeliefGainCritic(CHAT, lambda texts: [])
-    assert [asyncio.run(critic._reply(left, number, "")) for number in (0, 1)] == ["to a", "to b"]
-    left.extra = extra
+    left.task, left.dialogue, left.extra = graded()[0].task, graded()[0].dialogue_history[:1], extra
+    critic = ChosenCritic(BELIEF_GAIN, {"model_id": MINI, "bf16": False}).load()
     with pytest.raises(UserError, match="'row-7': additional_replies must hold one reply for each"):
-        asyncio.run(critic._reply(left, 0, ""))
+        asyncio.run(critic.scores([left]))
 
 
 def test_a_record_without_its_messages_is_named():

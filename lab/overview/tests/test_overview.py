@@ -35,8 +35,6 @@ def test_the_page_and_the_files_have_the_figures_of_the_studies():
     assert (RESULTS / "overview.md").read_text(encoding="utf-8") == markdown(found)
     table = markdown(found).split("\n\n")[0]
     assert table in (ROOT / "docs/results.md").read_text(encoding="utf-8")
-    for name in ("forest-light.png", "forest-dark.png"):
-        assert (ROOT / "docs/pictures" / name).read_bytes() == (RESULTS / name).read_bytes()
 
 
 @pytest.mark.parametrize(("file", "without"), [

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from lab.outcomes import LAB, markdown, paired, percent, policies, success, together
 from lab.repairs.chance import Chance, ChanceSettings
 from lab.repairs.oracle import Oracle, OracleSettings
-from lab.repairs.rollouts import Rollouts, RolloutSettings
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.mini.worlds import QUICK
-from sweet_rl.models.base import Completion
-from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, TurnCandidates
 
@@ -41,49 +36,6 @@ def test_the_oracle_puts_a_right_answer_over_a_useful_question_over_another_one_
     del task.extra["mini"]
     with pytest.raises(UserError, match="hidden rules"):
         Oracle(OracleSettings()).scores([record])
-
-
-@pytest.fixture
-def asked() -> TurnCandidates:
-    """A mini task whose agent has asked one question; the candidates are a right answer, a wrong one and a question."""
-    task = Task.from_dict(make_tasks(1, seed=3)[0])
-    texts = [f"I WANT TO ANSWER:\n{text}" for text in (task.ground_truth, "def wrong():\n    pass")]
-    said = [task.problem_description, "Is there a maximum?", "No."]
-    dialogue = [{"role": role, "content": text} for role, text in zip(("user", "assistant", "user"), said, strict=True)]
-    texts += ["Is there a minimum?", texts[0]]
-    return TurnCandidates("prompt", "old", texts, id="t-0", task=task, turn=1, dialogue=dialogue)
-
-
-class Knowing:
-    """A model that answers right."""
-
-    def __init__(self, record: TurnCandidates, chat: ChatFormat) -> None:
-        self.text, self.chat = record.additional_outputs[0], chat
-
-    async def complete_parts(self, *_) -> list[Completion]:
-        return [Completion(self.text, None, None, "stop")]
-
-
-def test_rollouts_are_worth_what_comes_of_a_text(asked):
-    for max_turns, worth in ((3, 1.0), (2, 0.0)):  # the question was the last turn
-        critic = Rollouts(RolloutSettings("mini", max_turns=max_turns))
-        critic.model = Knowing(asked, critic.model.chat)
-        assert asyncio.run(critic.scores([asked])) == [[1.0, 0.0, worth, 1.0]]
-    asked.dialogue = None
-    with pytest.raises(UserError, match="t-0"):
-        asyncio.run(critic.scores([asked]))
-
-
-def test_rollouts_go_on_from_the_dialogue_as_it_was_each_in_its_own_way(asked):
-    critic, text = Rollouts(RolloutSettings("mini")), asked.additional_outputs[2]
-
-    async def played() -> list[list[str]]:
-        rows = await asyncio.gather(*(critic._play(asked, text, number) for number in (0, 1, 0)))
-        return [[message["content"] for message in row.dialogue_history] for row in rows]
-
-    one, other, again = asyncio.run(played())
-    assert one[:4] == [*(message["content"] for message in asked.dialogue), text]
-    assert one == again != other
 
 
 def test_differences_are_paired_by_seed_and_earlier_runs_come_from_their_table():
