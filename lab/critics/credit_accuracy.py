@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
@@ -25,27 +24,14 @@ Verdicts = Mapping[tuple[str, str], bool]
 """(id of the task, text of an answer) -> whether the answer is right."""
 
 
-@dataclass(frozen=True)
-class OracleOrder:
-    """Which of two turns an oracle prefers, and which of the agent's decisions are measured.
-
-    Attributes:
-        worth: Worth of each of the oracle's words; of two turns the one with the larger worth is better.
-        decisions: For each decision its kinds of pairs, `better over worse`. The first decision has to occur.
-    """
-
-    worth: Mapping[str, int]
-    decisions: Mapping[str, tuple[str, ...]]
-
-
-ORDER = OracleOrder(
-    worth={"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "useful": 2, "complete": 4},
-    decisions={
-        "useful over useless question": ("useful over useless", "useful over repeated"),
-        "question over early answer": ("useful over early", "useless over early", "repeated over early"),
-        "complete answer over question": ("complete over useless", "complete over repeated"),
-    },
-)
+WORTH = {"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "useful": 2, "complete": 4}
+"""Worth of each of the oracle's words; of two turns the one with the larger worth is better."""
+DECISIONS = {
+    "useful over useless question": ("useful over useless", "useful over repeated"),
+    "question over early answer": ("useful over early", "useless over early", "repeated over early"),
+    "complete answer over question": ("complete over useless", "complete over repeated"),
+}
+"""The agent's decisions, each with its kinds of pairs."""
 
 
 class JudgedTurn(NamedTuple):
@@ -148,9 +134,7 @@ def _word(task: Task, right: Verdicts, earlier: list[Message], text: str) -> str
     return "wrong" if word == "complete" and not right[task.id, text] else word
 
 
-def pair_outcomes(
-    words: Sequence[str], scores: Sequence[float], worth: Mapping[str, int] = ORDER.worth
-) -> list[tuple[str, float]]:
+def pair_outcomes(words: Sequence[str], scores: Sequence[float]) -> list[tuple[str, float]]:
     """Compare a critic's scores with the oracle, for each pair of candidates of one turn.
 
     In the mini tasks a complete answer is better than any question, a useful question better than a useless or repeated
@@ -159,7 +143,6 @@ def pair_outcomes(
     Args:
         words: The oracle's word on each candidate.
         scores: The critic's score of each candidate.
-        worth: Worth of each word.
 
     Returns:
         (kind, outcome) for each pair of which the oracle prefers one: the kind is `better over worse`, for example
@@ -167,30 +150,27 @@ def pair_outcomes(
     """
     outcomes = []
     for (one, score_one), (other, score_other) in combinations(zip(words, scores, strict=True), 2):
-        if worth[one] == worth[other]:
+        if WORTH[one] == WORTH[other]:
             continue
         better, worse, gap = one, other, score_one - score_other
-        if worth[other] > worth[one]:
+        if WORTH[other] > WORTH[one]:
             better, worse, gap = other, one, -gap
         outcomes.append((f"{better} over {worse}", 0.5 * (1 + (gap > 0) - (gap < 0))))
     return outcomes
 
 
-def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0, order: OracleOrder = ORDER) -> dict:
+def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0) -> dict:
     """Return the share of pairs of candidates of one turn that the critic ranks as the oracle does; ties count half.
 
     Args:
         seeds: The turns of each seed of one critic.
         seed: Random seed of the bootstrap over seeds and tasks (`two_level_ratio`).
-        order: The oracle's preferences, and the decisions; by default those of the mini tasks.
 
     Returns:
-        groups: The decisions of the agent; in the mini tasks: which question to ask, not to answer too early, and to
-            answer when everything is told. Each has `accuracy`, its 95 % `interval`, `by_seed` (the accuracy of each
-            seed), `pairs` and `by_turn` (turns count from 0). The accuracy of a group, or of a seed, without pairs is
-            None.
+        groups: The decisions of the agent: which question to ask, not to answer too early, and to answer when
+            everything is told. Each has `accuracy`, its 95 % `interval`, `by_seed` (the accuracy of each seed), `pairs`
+            and `by_turn` (turns count from 0). The accuracy of a group, or of a seed, without pairs is None.
         smallest: The smallest accuracy of a group that has pairs.
-        by_kind: Accuracy and pairs of each kind of `pair_outcomes`.
         candidates: Counts of the oracle's words.
 
     Raises:
@@ -201,19 +181,18 @@ def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0, order:
     for number, turns in enumerate(seeds):
         for turn in turns:
             words.update(turn.words)
-            for kind, right in pair_outcomes(turn.words, turn.scores, order.worth):
+            for kind, right in pair_outcomes(turn.words, turn.scores):
                 outcomes[kind].append((number, turn.task, turn.turn, right))
-    first = next(iter(order.decisions))
-    if not any(outcomes[kind] for kind in order.decisions[first]):
+    first = next(iter(DECISIONS))
+    if not any(outcomes[kind] for kind in DECISIONS[first]):
         raise UserError(f"no turn has candidates for the decision '{first}'.")
     groups = {
         name: _group([row for kind in kinds for row in outcomes[kind]], len(seeds), seed)
-        for name, kinds in order.decisions.items()
+        for name, kinds in DECISIONS.items()
     }
     return {
         "groups": groups,
         "smallest": min(group["accuracy"] for group in groups.values() if group["pairs"]),
-        "by_kind": {kind: _share([right for *_, right in rows]) for kind, rows in sorted(outcomes.items()) if rows},
         "candidates": dict(words),
     }
 

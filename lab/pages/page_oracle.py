@@ -1,6 +1,6 @@
 """Oracle of the mini page tasks: which parts of the page each turn of the agent repairs, and which it spoils.
 
-The reference page is known, so the credit of a turn is known too. Only measurements and the viewer use the oracle; no
+The reference page is known, so the credit of a turn is known too. Only the viewer uses the oracle; no
 agent, designer or critic sees it.
 """
 

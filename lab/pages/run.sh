@@ -43,20 +43,16 @@ python scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain $AGENT \
 # 4. Candidates: what else the agent could have drawn at each turn.
 python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id $AGENT --seed "$SEED" \
     --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" "${SAMPLE[@]}"
-# 5. Their order by the critic, and by the agent before any training.
-for name in sweet untrained; do
-    critic=$AGENT
-    [ "$name" = untrained ] || critic="$OUT/critic"
-    python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$critic" \
-        --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked_$name.jsonl"
-done
+# 5. Their order by the critic.
+python scripts/rank_best_of_n.py --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" \
+    --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
 # 6 and 7. Turn pairs, and the policy that is trained on them.
 python scripts/generate_random_pairs_from_ranks.py --config $CONFIGS/turn_pairs.yaml --seed "$SEED" \
-    --input_path "$OUT/ranked_sweet.jsonl" --output_path "$OUT/turn_pairs.jsonl" "${PAIRS[@]}"
+    --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl" "${PAIRS[@]}"
 python scripts/train_dpo.py --config $CONFIGS/actor.yaml --pretrain $AGENT \
     --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED"
 
-# 8. Steps 1 and 2 on the test tasks; the comparison of the agents, and of the critics with the oracle.
+# 8. Steps 1 and 2 on the test tasks; the comparison of the agents.
 for name in zero_shot rft dpo sweet; do
     run="$OUT/$name" model="$OUT/$name"
     [ "$name" != zero_shot ] || model=$AGENT
@@ -68,6 +64,4 @@ python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_p
     --markdown_path "$OUT/pages.md" --chains "SWEET-RL>multi-turn DPO>rejection fine-tuning>zero-shot" \
     --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
 multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl"
-python -m lab.pages.measure_page_credit --output_path "$OUT/pages_credit.json" --markdown_path "$OUT/pages_credit.md" \
-    --overwrite --runs "SWEET critic=$OUT/ranked_sweet.jsonl,no critic training=$OUT/ranked_untrained.jsonl"
-echo "written: $OUT/pages.md, $OUT/pages_credit.md; $SECONDS s in all"
+echo "written: $OUT/pages.md; $SECONDS s in all"

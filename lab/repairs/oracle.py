@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.critics.credit_accuracy import ORDER, agent_messages
+from lab.critics.credit_accuracy import WORTH, agent_messages
 from sweet_rl.dialogues.mini.oracle import is_answer, label_turn
 from sweet_rl.method.critics import CriticType
 from sweet_rl.runs.errors import UserError
@@ -33,11 +33,11 @@ def _worth(record: TurnCandidates, place: int) -> float:
     if is_answer(text):
         if record.answer_rewards is None:
             raise UserError(f"candidates {record.id}: no answer_rewards. Run grade_candidates.py on the file.")
-        return ORDER.worth["complete" if record.answer_rewards[place] == 1.0 else "wrong"]
+        return WORTH["complete" if record.answer_rewards[place] == 1.0 else "wrong"]
     word = None if record.task is None else label_turn(record.task, agent_messages(record), text)
     if word is None:
         raise UserError(f"candidates {record.id}: the task has no hidden rules; only mini tasks have them.")
-    return ORDER.worth[word]
+    return WORTH[word]
 
 
 CRITIC = CriticType(OracleSettings, Oracle)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.critics.credit_report import named_files
+from lab.critics.measure_mini_credit import named_files
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.run import open_run
 from tests.support.command_line import call, write_rows
@@ -15,16 +15,16 @@ def test_a_ranked_file_is_one_seed_of_a_name(tmp_path):
     rows = [{"id": "a", "judge_scores": [1, 2]}, {"id": "b", "judge_scores": [2, 1]}]
     first = write_rows(tmp_path / "first.jsonl", rows)
     other = write_rows(tmp_path / "other.jsonl", [rows[0], rows[1] | {"judge_scores": [2, 1.5]}])
-    assert named_files("runs", f"a={first}+{other},b={first}") == {"a": [str(first), str(other)], "b": [str(first)]}
+    assert named_files(f"a={first}+{other},b={first}") == {"a": [str(first), str(other)], "b": [str(first)]}
     with pytest.raises(UserError, match="give each file once"):
-        named_files("runs", f"a={first}+{other}+{first}")
+        named_files(f"a={first}+{other}+{first}")
 
 
 def test_an_unfinished_file_is_refused(tmp_path):
     with open_run(tmp_path / "ranked.jsonl", {}) as run:
         run.write_missing([{"id": "a", "judge_scores": [1, 2]}])
     with pytest.raises(UserError, match="not finished"):
-        named_files("runs", f"a={tmp_path / 'ranked.jsonl'}")
+        named_files(f"a={tmp_path / 'ranked.jsonl'}")
 
 
 @pytest.mark.parametrize(("runs", "said"), [

@@ -10,9 +10,9 @@ from lab.pages.designer import NO_PAGE, NOT_SEEN, ScriptedDesigner, check_page_t
 from lab.pages.domain import DOMAIN
 from lab.pages.page_differences import SATISFIED, differences
 from lab.pages.page_elements import look_at
-from lab.pages.page_imitation import apply_feedback
 from lab.pages.page_tasks import draw_page, make_page_tasks
 from lab.pages.pages import HEIGHT, SITE_BY_NAME, SITES, WIDTH, layout, read_page
+from lab.pages.tests.feedback import apply_feedback
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
 from sweet_rl.dialogues.frontend.encoders import load_encoder
 from sweet_rl.isolation.rendering.browser import Rendered

@@ -5,8 +5,6 @@ import asyncio
 import pytest
 from transformers import AutoModelForCausalLM
 
-from lab.mini_agents import pretraining
-from lab.pages.make_page_agent import LESSONS
 from lab.pages.page_tasks import make_page_tasks
 from lab.pages.pages import read_page
 from sweet_rl.dialogues.task_types import load_domain
@@ -28,11 +26,6 @@ def test_it_is_an_ordinary_llama_of_less_than_a_million_parameters():
     model = AutoModelForCausalLM.from_pretrained(str(AGENT))
     assert model.config.model_type == "llama"
     assert 5e5 < sum(parameter.numel() for parameter in model.parameters()) < 1e6
-
-
-def test_its_tokenizer_is_that_of_the_lessons(chat):
-    tokenizer = pretraining.make_tokenizer(LESSONS)
-    assert ChatFormat(tokenizer).fingerprint == chat.fingerprint
 
 
 def test_a_page_and_the_hint_come_back_whole(chat):

@@ -1,11 +1,8 @@
 from dataclasses import replace
 
-from lab.critics.credit_accuracy import credit_accuracy
-from lab.critics.credit_report import credit_markdown
-from lab.pages.measure_page_credit import ORDER, judged
 from lab.pages.page_oracle import effect, label_turn, usefulness, wrong_parts
 from lab.pages.pages import PARTS, Page
-from sweet_rl.runs.records import Task, TurnCandidates
+from sweet_rl.runs.records import Task
 
 REFERENCE = Page("Sunny Bakery", "white", "navy", "left", "We open at six", "green", 3, "gold", "none")
 DRAFT = replace(REFERENCE, header="teal", image="right", footer="black")
@@ -46,20 +43,6 @@ def test_a_turn_is_named_by_what_it_does_to_the_page():
     ]
     assert [usefulness(REFERENCE, dialogue(DRAFT), turn) for turn, _ in judged] == [word for _, word in judged]
     assert usefulness(REFERENCE, [], worse.html()) == "repairs"  # the first page: four parts of eight are right
-
-
-def test_critics_of_pages_are_measured_by_it():
-    turns = [replace(DRAFT, header="navy").html(), DRAFT.html(), f"I WANT TO ANSWER:\n{DRAFT.html()}"]
-    prompt = [{"text": "<|user|>Hi<|end|>", "train": False}, {"text": f"{DRAFT.html()}<|end|>", "train": True}]
-    record = TurnCandidates(
-        id="1-0-1", task=Task("d", REFERENCE.html(), {}, "1"), turn=1, input=prompt, older_output="",
-        additional_outputs=turns, additional_reference_logprobs=None, judge_scores=[3.0, 1.0, 2.0],
-    )  # fmt: skip
-    found = credit_accuracy([[judged(record)]], order=ORDER)
-    groups = found["groups"]
-    assert groups["repairing over other draft"]["accuracy"] == 1.0
-    assert groups["draft over early page"]["accuracy"] == 0.5
-    assert "repairing over other draft" in credit_markdown({"critic": found})
 
 
 def test_a_turn_is_labelled_if_its_task_is_a_mini_page_task():

@@ -7,9 +7,9 @@ import pytest
 
 from lab.pages.color_names import color_name
 from lab.pages.page_differences import SATISFIED, differences, feedback
-from lab.pages.page_imitation import apply_feedback
 from lab.pages.page_tasks import PART_WORDS, draw_page, make_page_tasks
 from lab.pages.pages import BOXES, COLORS, PALE, PARTS, SITES, STRONG, Page, layout, read_page
+from lab.pages.tests.feedback import apply_feedback
 
 PAGE = Page("Sunny Bakery", "white", "navy", "left", "We open at six", "green", 3, "gold", "none")
 
