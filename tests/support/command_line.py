@@ -42,7 +42,7 @@ def call(script: str, *words: str, **flags) -> Result:
     """Runs a script as __main__ in this process, with its command line.
 
     `script` is the name of a file in scripts/ ("train_dpo.py"), or a module of the laboratory, as after `python -m`
-    ("lab.task_audit.audit_tasks").
+    ("lab.overview.overview").
     """
     path = _path(script)
     out, err, code = io.StringIO(), io.StringIO(), 0
