@@ -74,10 +74,3 @@ def test_replies_stay_with_their_candidates_if_an_empty_one_is_left_out_and_are_
     critic = ChosenCritic(BELIEF_GAIN, {"model_id": MINI, "bf16": False}).load()
     with pytest.raises(UserError, match="'row-7': additional_replies must hold one reply for each"):
         asyncio.run(critic.scores([left]))
-
-
-def test_a_record_without_its_messages_is_named():
-    record = TurnCandidates("prompt", "", ["Why?"], id="row-7", task=graded()[0].task)
-    critic = ChosenCritic(BELIEF_GAIN, {"model_id": MINI, "bf16": False}).load()
-    with pytest.raises(UserError, match="'row-7': no 'dialogue'"):
-        asyncio.run(critic.scores([record]))

@@ -72,13 +72,6 @@ def test_seeds_and_tasks_are_both_resampled():
     assert alone["interval"] == ALWAYS and alone["accuracy"] == 1.0
 
 
-def test_a_seed_without_pairs_of_a_decision_has_no_accuracy_there():
-    asked = turns([3.0, 1.0, 2.0, 0.0])[0]
-    early = asked._replace(words=["early", "useful"], scores=[1.0, 0.0])
-    questions = credit_accuracy([[asked], [early]])["groups"]["useful over useless question"]
-    assert questions["by_seed"] == [1.0, None] and questions["interval"] == ALWAYS
-
-
 def test_unranked_candidates_are_refused():
     with pytest.raises(UserError, match="judge_scores"):
         judged(candidates(None), {})

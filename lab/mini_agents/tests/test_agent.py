@@ -16,7 +16,6 @@ from sweet_rl.method.privileged_information import hint_text, with_hint
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.manifest import read_manifest
-from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call
 
 MAKE = "lab.mini_agents.make_mini_agent"
@@ -121,17 +120,6 @@ def test_an_agent_is_made_from_nothing_and_only_once(tmp_path):
     assert ChatFormat.from_pretrained(str(tmp_path / "agent")).eos_text == pretraining.END
 
 
-def test_a_share_outside_0_to_1_is_refused(tmp_path):
-    done = call(MAKE, save_path=tmp_path / "agent", informed_share=1.5)
-    assert done.code == 2 and "--informed_share is 1.5" in done.err and not (tmp_path / "agent").exists()
-
-
-def test_a_chat_model_is_no_tiny_agent(tmp_path):
-    small_tokenizer("chatml").save_pretrained(tmp_path / "chat")
-    done = call(MAKE, save_path=tmp_path / "agent", pretrain=tmp_path / "chat", num_steps=1)
-    assert done.code == 2 and "lab/smollm2" in done.err
-
-
 @pytest.mark.slow
 def test_a_stopped_agent_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
     flags = {
@@ -151,11 +139,3 @@ def test_a_stopped_agent_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch)
     done = call(MAKE, **flags)
     assert done.code == 0, done.err
     assert (done.out + done.err).count(", held_out_loss") == 1  # of step 4 alone
-
-
-def test_training_starts_from_a_packaged_agent_by_its_name(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(pretraining, "imitate", lambda agent, *_: seen.append(agent.model.num_parameters()) or {})
-    done = call(MAKE, save_path=tmp_path / "agent", pretrain="mini", num_steps=1)
-    assert done.code == 0, done.err
-    assert seen == [AutoModelForCausalLM.from_pretrained(model_path("mini")).num_parameters()]
