@@ -1,8 +1,8 @@
 """Figures of speed and safety, each from a program of its own.
 
-    python -m benchmarks                    # the list
-    python -m benchmarks NAME --help
-    python -m benchmarks NAME [FLAGS]       # as python benchmarks/NAME.py [FLAGS]
+python -m benchmarks                    # the list
+python -m benchmarks NAME --help
+python -m benchmarks NAME [FLAGS]       # as python benchmarks/NAME.py [FLAGS]
 """
 
 import ast

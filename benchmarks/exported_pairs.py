@@ -9,8 +9,8 @@ are in float32. TRL reads the rows of `sweet-rl export` with `datasets`; each si
 over all of them. Compared are the pairs whose sampled tokens are those that the tokenizer makes of their text; the
 number of the others is printed. Exits with 1 if a difference is above `--tolerance`.
 
-Found with trl 1.16.0, transformers 5.24.0 and torch 2.13.0+cpu, 64 pairs: the same loss, 1.54536033; gradients of 29 weights
-(norm 0.3304) that differ by 3.4e-8 in the worst number, 7.2e-7 of the norm.
+Found with trl 1.16.0, transformers 5.24.0 and torch 2.13.0+cpu, 64 pairs: the same loss, 1.54536033; gradients of 29
+weights (norm 0.3304) that differ by 3.4e-8 in the worst number, 7.2e-7 of the norm.
 """
 
 from __future__ import annotations
