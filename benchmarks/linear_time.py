@@ -30,8 +30,6 @@ from sweet_rl.isolation.sandbox.values import preview
 from sweet_rl.method.judge import read_verdict
 from sweet_rl.models.texts.markup import family_of, messages_in
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.viewer.messages import messages_of
-from sweet_rl.viewer.views import EXPECTED_AND_GOT
 
 REFERENCE = "import math\ndef f(x):\n    y = math.floor(x) * 2 + 1\n    return [y, x][0]\n"
 HOSTS = ("picsum.photos", "source.unsplash.com", "images.unsplash.com", "cdn.jsdelivr.net")
@@ -62,8 +60,7 @@ READERS = {
     "prompt of the mini human": mini_human,
     "verdict": read_verdict,
     "chat markup": lambda text: [list(messages_in(text, family)) for family in [family_of(text)] if family],
-    "messages": messages_of,
-    "evidence": lambda text: (EXPECTED_AND_GOT.fullmatch(f"expected {text}"), preview(text)),
+    "evidence": preview,
 }  # fmt: skip
 PIECES = [
     " ", "\t", "\n", "\r\n", "\xa0", "_", "a", "A1", "\xe9", "0", ":", ";", "=", "==", ",", ".", "#", "\\", "\\\n",
@@ -73,7 +70,7 @@ PIECES = [
     "<html>", "</html", "</html>", "<!doctype html", "<body", "<!doctype html>\n", "<div>", "</a ", "class=",
     "style ", "<script ", "</script>", "src=", "cdn.tailwindcss.com", "tailwind", "//", "/*", "*/", "&amp;", "&#38;",
     "&#1", "/id/1", "/1x1", "better ", "Better: 1", "<|", "|>", "<|im_start|>user\n", "<|im_end|>", "<|eot_id|>",
-    "[INST]", "[/INST] ", "<think>", "</think>", "expected ", ", got ", "\ue0f0", "1\ue0f1", "\ufeff",
+    "[INST]", "[/INST] ", "<think>", "</think>", "\ufeff",
     "<hidden_code>\n", "</hidden_code>\n", "<conversation>\n",
 ]  # fmt: skip
 REPEATED = [" ", "\t", "\n", "a", "_", "0", "(", "`"]  # what a pattern repeats; tried after every opening
