@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sweet_rl.dialogues.frontend.extract_page import answered_page
 from sweet_rl.method.critics import ChosenCritic
@@ -20,6 +21,7 @@ from sweet_rl.viewer.page import page_html
 from sweet_rl.viewer.results import read_results
 from sweet_rl.viewer.views import dialogue_view, pair_view, turn_view
 
+Shown = TypeVar("Shown", Trajectory, TurnCandidates, PreferencePair)
 RECORDS, DESIGNS = 100, 20  # that are shown by default; a page of designs is mostly pictures
 
 
@@ -80,35 +82,39 @@ def show(view: ViewSettings, critic: ChosenCritic | None = None, pictures: Pictu
     kind = kind_of(view.input_path)
     _check_together(kind, view, critic, pictures)
     results = read_results(view.results) if view.results else None
-    notes = []
+    notes: list[str] = []
     for path in filter(None, view.inputs):
         try:
             check_finished(path)
         except UserError as error:
             notes.append(f"Shown as it stands: {error}")
     limit = view.limit or (RECORDS if pictures is None else DESIGNS)
-    records = list(read_records(view.input_path, kind, limit + 1))
-    if len(records) > limit:
-        records = records[:limit]
-        notes.append(f"The first {limit} records are shown; --limit shows more.")
     names = [Path(view.input_path).name]
     if kind is Trajectory:
-        runs = [records]
+        runs = [_first(view.input_path, Trajectory, limit, notes)]
         if view.compare_path is not None:
-            runs, note = _same_dialogues(records, view.compare_path)
-            notes += note
+            runs = _same_dialogues(runs[0], view.compare_path, notes)
             names = _short_names(view.input_path, view.compare_path)
         entries = _dialogues(runs, view, critic, pictures)
     elif kind is TurnCandidates:
         pairs = _pairs(view.pair_path)
-        entries = [{"turn": turn_view(record, pairs.get(record.id, []))} for record in records]
+        candidates = _first(view.input_path, TurnCandidates, limit, notes)
+        entries = [{"turn": turn_view(record, pairs.get(record.id, []))} for record in candidates]
     else:
-        entries = [{"pair": pair_view(record)} for record in records]
-    for note in notes:
-        print(note)
+        entries = [{"pair": pair_view(pair)} for pair in _first(view.input_path, PreferencePair, limit, notes)]
+    for line in notes:
+        print(line)
     text = page_html(names, entries, notes, results)
     write_texts({view.page: text}, view.overwrite)
     print(f"{view.page}: {len(text) / 1e6:.1f} MB. Open it in a browser; it needs no network.")
+
+
+def _first(path: str, kind: type[Shown], limit: int, notes: list[str]) -> list[Shown]:
+    """The first records of a file; `notes` gets a sentence if there are more."""
+    records = read_records(path, kind, limit + 1)
+    if len(records) > limit:
+        notes.append(f"The first {limit} records are shown; --limit shows more.")
+    return records[:limit]
 
 
 def _dialogues(
@@ -146,15 +152,15 @@ async def _credit(critic: ChosenCritic, trajectories: Sequence[Trajectory]) -> l
         await scorer.critic.close()
 
 
-def _same_dialogues(records: Sequence[Trajectory], path: str) -> tuple[list[list[Trajectory]], list[str]]:
-    """The dialogues that both runs have (the same task and sample), and a note if some are left out."""
+def _same_dialogues(records: Sequence[Trajectory], path: str, notes: list[str]) -> list[list[Trajectory]]:
+    """The dialogues that both runs have (the same task and sample); `notes` gets a sentence about the others."""
     others = {other.id: other for other in read_records(path, Trajectory)}
     both = [record for record in records if record.id in others]
     if not both:
         raise UserError(f"--compare_path {path}: none of its dialogues has the id of one that is shown.")
-    left_out = len(records) - len(both)
-    note = [f"{left_out} dialogues are not shown, because {path} has none with their id."] if left_out else []
-    return [both, [others[record.id] for record in both]], note
+    if len(both) < len(records):
+        notes.append(f"{len(records) - len(both)} dialogues are left out, because {path} has none with their id.")
+    return [both, [others[record.id] for record in both]]
 
 
 def _short_names(one: str, other: str) -> list[str]:
