@@ -193,14 +193,5 @@ def _check_together(kind: type, view: ViewSettings, critic: ChosenCritic | None,
     ):
         if given and kind not in kinds:
             raise UserError(f"{view.input_path} holds {kind.__name__} records: {flag} is not for them.")
-    for flag, path, expected in (
-        ("--compare_path", view.compare_path, Trajectory),
-        ("--ranked_path", view.ranked_path, TurnCandidates),
-        ("--pair_path", view.pair_path, PreferencePair),
-    ):
-        if path is not None and kind_of(path) is not expected:
-            raise UserError(f"{flag} {path}: expected {expected.__name__} records, found {kind_of(path).__name__}.")
     if view.pair_path and kind is Trajectory and not view.ranked_path:
         raise UserError("--pair_path marks candidates: give --ranked_path, the ranked candidates, too.")
-    if view.ranked_path and view.compare_path:
-        raise UserError("--ranked_path and --compare_path cannot be shown together: give one of them.")
