@@ -139,16 +139,12 @@ def candidates_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()
 
 def turn_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()) -> dict[str, Any]:
     """A record of candidates by itself: what the agent had read, and what it could have said."""
-    description = record.task.problem_description if record.task else ""
+    title = title_of(record.task.problem_description) if record.task else record.id
     return {
         "id": record.id,
-        "title": title_of(description) or record.id,
-        "facts": [
-            f"turn {record.turn + 1}" if record.turn is not None else "",
-            f"{len(record.additional_outputs)} candidates",
-        ],
+        "title": title if record.turn is None else f"Turn {record.turn + 1}: {title}",
+        "facts": [f"{len(record.additional_outputs)} candidates"],
         "parts": parts_of(record.input),
-        "taken": record.older_output,
         "candidates": candidates_view(record, pairs),
     }
 
