@@ -11,7 +11,6 @@ HERE = Path(__file__).parent
 README = HERE / "README.md"
 TRAIN = [
     "accelerate>=1.8",
-    "jinja2>=3.1",
     "torch>=2.6",
     "transformers>=5.0",
 ]
@@ -63,13 +62,14 @@ setup(
     package_data={
         "sweet_rl.models": ["packaged/*/*", "prompts/*.txt"],
         "sweet_rl.configs": ["**/*.yaml", "**/*.json"],
-        "sweet_rl.viewer": ["assets/*"],
+        "sweet_rl.viewer": ["page.*"],
     },
     install_requires=[
         "aiohttp>=3.14",
         "anyio>=4.0",
         "fire>=0.7",
         "huggingface_hub>=1.0",
+        "jinja2>=3.1",
         "numpy>=1.26",
         "openai[aiohttp]>=2.54",
         "pydantic>=2.7",

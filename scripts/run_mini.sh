@@ -26,7 +26,7 @@ cd "$(dirname "$0")/.."
 source scripts/steps.sh
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source scripts/environment.sh
-install "[train]" sweet_rl transformers
+install "[train,plots]" sweet_rl transformers matplotlib
 echo "20 steps, two at a time; what each prints is in ${OUT#"$PWD"/}/logs"
 export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 printf '%5d s  environment\n' "$SECONDS"
@@ -82,9 +82,11 @@ both $lane $!
 } &
 both $lane $!
 
-# The comparison of the untrained agent (zero-shot) and the three trained ones, and a page of the whole run.
+# The comparison of the untrained agent (zero-shot) and the three trained ones, and a page with its table, its figure and dialogues.
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
     --markdown_path "$OUT/results.md" --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
 multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl"
-step report python visualizers/report.py --folder "$OUT"
-echo "The table is in $OUT/results.md, the whole run in $OUT/report.html; $SECONDS s in all"
+step report python visualizers/visualize_dialogue_histories.py --output "$OUT/report.html" --results "$OUT/results.json" \
+    --input_path "$OUT/zero_shot.graded.jsonl" --compare_path "$OUT/sweet.graded.jsonl" --limit 24 --overwrite \
+    --critic "$OUT/critic" --reference seed_without_c
+echo "The table is in $OUT/results.md; $OUT/report.html shows it, its figure and dialogues; $SECONDS s in all"

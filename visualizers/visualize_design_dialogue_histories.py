@@ -1,8 +1,7 @@
-"""Look at frontend dialogues: the page of every turn as a picture beside, over and against the reference page.
+"""Look at frontend dialogues: the page of every turn as a picture, with its similarity to the reference page.
 
     python visualizers/visualize_design_dialogue_histories.py --input_path graded.jsonl --output designs.html
     python visualizers/visualize_design_dialogue_histories.py --input_path a.jsonl --compare_path b.jsonl
-    python visualizers/visualize_design_dialogue_histories.py --input_path large.jsonl --serve
 
 The input are frontend trajectories, graded or not. A browser on this machine draws the pages offline; the HTML file
 holds them as pictures and source text only.
@@ -30,11 +29,11 @@ def main(
     """
     from sweet_rl.dialogues.frontend.encoders import load_encoder
     from sweet_rl.isolation.rendering.renderer import PageRenderer
-    from sweet_rl.viewer.designs import SERVED_BYTES, Pictures
+    from sweet_rl.viewer.designs import Pictures
 
     with PageRenderer.from_settings(pages) as renderer:
         encoder = None if no_similarity else load_encoder(image_encoder)
-        show(view, pictures=Pictures(renderer, encoder, SERVED_BYTES if view.serve else None))
+        show(view, pictures=Pictures(renderer, encoder))
 
 
 if __name__ == "__main__":

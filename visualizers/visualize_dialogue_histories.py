@@ -1,13 +1,12 @@
-"""Look at dialogues, their grades and their credit, in one HTML file or served from this machine.
+"""Look at dialogues, their grades and their credit, in one HTML file.
 
     python visualizers/visualize_dialogue_histories.py --input_path rewarded.jsonl --output dialogues.html
     python visualizers/visualize_dialogue_histories.py --input_path rewarded.jsonl --critic runs/tour/critic
     python visualizers/visualize_dialogue_histories.py --input_path ranked.jsonl --pair_path turn_pairs.jsonl
-    python visualizers/visualize_dialogue_histories.py --input_path a.jsonl --compare_path b.jsonl --names before,after
-    python visualizers/visualize_dialogue_histories.py --input_path large.jsonl --serve
+    python visualizers/visualize_dialogue_histories.py --input_path a.jsonl --compare_path b.jsonl
 
 The input is a file of the pipeline or of the release: trajectories, graded or not; candidates, ranked or not; pairs.
-The HTML file needs no network and no server, and runs no script but its own.
+The HTML file needs no network and has no script.
 """
 
 from typing import Annotated

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from sweet_rl.runs.cli import run
@@ -18,11 +17,13 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, read_records
 
 ROOT = Path(__file__).resolve().parents[2]
-COLORS = 64
-# In a narrow window: the dialogue instead of the list, without the buttons around it.
+COLORS = 256
+FIRST = "document.querySelector('article').scrollIntoView();"
+# Only one dialogue, without the list beside it.
 ALONE = """
-    document.body.classList.add('reading-one');
-    for (const part of document.querySelectorAll('.bar, .entry-tools, .message-more')) part.hidden = true;
+    document.querySelector('nav').hidden = true;
+    document.body.style.display = 'block';
+    document.querySelector(':target').scrollIntoView();
 """
 
 
@@ -91,9 +92,9 @@ def take_pictures(pages: dict[str, Path], dialogue: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     window = browser()
     views = {
-        "dialogue": (pages["dialogues"], f"d={dialogue}", (800, 585), ALONE),
-        "viewer": (pages["dialogues"], f"d={dialogue}", (1280, 760), ""),
-        "design": (pages["designs"], "sort=turns&down=1&turn=1&mode=overlay", (1280, 760), ""),
+        "dialogue": (pages["dialogues"], f"d-{dialogue}", (800, 585), ALONE),
+        "viewer": (pages["dialogues"], f"d-{dialogue}", (1280, 760), ""),
+        "design": (pages["designs"], "", (1280, 760), FIRST),
     }
     try:
         for name, (page, address, (width, height), script_text) in views.items():
@@ -104,23 +105,13 @@ def take_pictures(pages: dict[str, Path], dialogue: str, folder: Path) -> None:
                 window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
                 window.get("about:blank")
                 window.get(f"{page.resolve().as_uri()}#{address}")
-                wait(window)
                 window.execute_script(script_text)
-                time.sleep(0.5)
                 target = folder / f"{name}-{theme}.png"
                 window.save_screenshot(str(target))
                 shrink(target)
                 print(f"{target}: {target.stat().st_size / 1000:.0f} kB")
     finally:
         window.quit()
-
-
-def wait(window) -> None:
-    end = time.monotonic() + 30
-    while not window.execute_script("return document.documentElement.dataset.shown"):
-        if time.monotonic() > end:
-            raise UserError("the page did not open within 30 seconds.")
-        time.sleep(0.05)
 
 
 def browser():

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from inspect_ai import Task, task
-from inspect_ai._util.error import PrerequisiteError  # what the command prints without a traceback; not public
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import (
     ChatMessage,
@@ -34,7 +33,6 @@ from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.runs import records
 from sweet_rl.runs.cli import build
-from sweet_rl.runs.errors import UserError
 
 DIALOGUE, TASK = "dialogue", "task"  # the trajectory in a sample's store, and the task in its metadata
 
@@ -66,23 +64,18 @@ def domain(task_type: str, **settings: Any) -> Task:
         settings: Other arguments of `Benchmark`.
 
     Raises:
-        PrerequisiteError: An argument of `Benchmark` that is unknown or cannot be used, or no tasks.
+        UserError: An argument of `Benchmark` that is unknown or cannot be used, or no tasks.
     """
     benchmark = benchmark_of(task_type, settings)
-    try:
-        tasks = benchmark.load_tasks()
-    except UserError as error:
-        raise PrerequisiteError(f"-T: {error}") from error
     samples = [
         Sample(as_sent(benchmark.opening(one)), target=one.ground_truth, id=one.id, metadata={TASK: one.to_dict()})
-        for one in tasks
+        for one in benchmark.load_tasks()
     ]
-    sampling = benchmark.sampling
     return Task(
         dataset=MemoryDataset(samples, name=benchmark.domain.name),
         solver=dialogue(task_type, **settings),
         scorer=grade(task_type, **settings),
-        config=GenerateConfig(temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens),
+        config=config_of(benchmark.sampling),
     )
 
 
@@ -99,10 +92,12 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
             state.messages = messages
             return (await generate(state, tool_calls="none", seed=sampling.seed % 2**31)).output
 
+        async def ask_human(messages: list[ChatMessage], sampling: Sampling) -> ModelOutput:
+            return await get_model(role="human").generate(messages, config=config_of(sampling, sampling.seed % 2**31))
+
         agent, human, name = CalledModel(ask), None, ""
         if benchmark.scripted_human is None:
-            model = get_model(role="human", required=True)
-            human, name = human_model(model), model.api.service_model_name()
+            human, name = CalledModel(ask_human), get_model(role="human", required=True).api.service_model_name()
         trajectory = await benchmark.play(
             records.Task.from_dict(state.metadata[TASK]), agent, human, name, sample=state.epoch - 1,
             on_cancel=lambda cut: record(ended_by_limit(cut)),
@@ -142,11 +137,8 @@ def grade(task_type: str, **settings: Any) -> Scorer:
 
 
 def benchmark_of(task_type: str, settings: dict[str, Any]) -> Benchmark:
-    """Return the benchmark with the arguments of `-T`. Raises PrerequisiteError for one that cannot be used."""
-    try:
-        return build(Benchmark, {"task_type": task_type, **settings}, "-T")
-    except UserError as error:
-        raise PrerequisiteError(str(error)) from error
+    """Return the benchmark with the arguments of `-T`. Raises UserError for one that cannot be used."""
+    return build(Benchmark, {"task_type": task_type, **settings}, "-T")
 
 
 class CalledModel:
@@ -174,19 +166,11 @@ class CalledModel:
             raise
 
 
-def human_model(model: Any) -> CalledModel:
-    """Return the model of the role `human`, which is called with the sampling of the human."""
-
-    async def ask(messages: list[ChatMessage], sampling: Sampling) -> ModelOutput:
-        config = GenerateConfig(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            max_tokens=sampling.max_tokens,
-            seed=sampling.seed % 2**31,
-        )
-        return await model.generate(messages, config=config)
-
-    return CalledModel(ask)
+def config_of(sampling: Sampling, seed: int | None = None) -> GenerateConfig:
+    """Return sampling in the form of inspect_ai."""
+    return GenerateConfig(
+        temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens, seed=seed
+    )
 
 
 def as_sent(messages: Sequence[Message]) -> list[ChatMessage]:

@@ -62,15 +62,10 @@ class ColBenchData(vf.TaskData):
     """The task as in its file."""
 
 
-class ColBenchTaskConfig(vf.TaskConfig):
-    grading: dict[str, Any] = Field(default_factory=dict)
-    """Grading flags of evaluate_code.py (timeout, memory_mb, workers, sandbox) or, for pages, of evaluate_html.py."""
-
-
-class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
+class ColBenchTask(vf.Task[ColBenchData, RequestState]):
     """A task with its benchmark, which grades the dialogue that the environment has put into `trace.info`."""
 
-    def __init__(self, data: ColBenchData, config: ColBenchTaskConfig, benchmark: Benchmark) -> None:
+    def __init__(self, data: ColBenchData, config: vf.TaskConfig, benchmark: Benchmark) -> None:
         super().__init__(data, config)
         self.benchmark = benchmark
 
@@ -86,7 +81,6 @@ class ColBenchTask(vf.Task[ColBenchData, RequestState, ColBenchTaskConfig]):
 
 
 class ColBenchConfig(vf.TasksetConfig):
-    task: ColBenchTaskConfig = ColBenchTaskConfig()
     task_type: str = "mini"
     """code (Backend Programming), html (Frontend Design), mini, or a Python file with a DOMAIN."""
     input_path: str | None = None
@@ -101,6 +95,8 @@ class ColBenchConfig(vf.TasksetConfig):
     """The prompt of a model that plays the human; by default the domain's."""
     human: dict[str, Any] = Field(default_factory=dict)
     """How a model plays the human: temperature, max_tokens, max_chars, retry_leaks."""
+    grading: dict[str, Any] = Field(default_factory=dict)
+    """Grading flags of evaluate_code.py (timeout, memory_mb, workers, sandbox) or, for pages, of evaluate_html.py."""
     seed: int = 0
     """Random seed."""
     protocol: Literal["sweet_rl", "released"] = "sweet_rl"
@@ -114,8 +110,7 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        own = {one.name: getattr(self.config, one.name) for one in fields(Benchmark) if one.name != "grading"}
-        return Benchmark(**own, grading=self.config.task.grading)
+        return Benchmark(**{one.name: getattr(self.config, one.name) for one in fields(Benchmark)})
 
     def load(self) -> Iterator[ColBenchTask]:
         for task in self.benchmark.load_tasks():

@@ -14,7 +14,7 @@ from sweet_rl.runs.redaction import redacted
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 EXTRAS = {
-    "train": ("accelerate", "jinja2", "safetensors", "tokenizers", "torch", "transformers"),
+    "train": ("accelerate", "safetensors", "tokenizers", "torch", "transformers"),
     "deepspeed": ("deepspeed",),
     "frontend": ("PIL", "datasets", "psutil", "selenium", "websocket"),
     "inspect": ("inspect_ai",),

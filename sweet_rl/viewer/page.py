@@ -1,69 +1,79 @@
-"""The page of a file's dialogues, candidates or pairs.
+"""The page as one HTML file without a script. Text that a model or a person wrote stays text.
 
-Text that a model wrote is in the file as compressed data only, and the script shows it as text nodes only.
+Two walls: the template escapes every value, and its Content-Security-Policy lets nothing run and nothing load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from sweet_rl.runs.progress import progress_bar
-from sweet_rl.viewer.entries import Collection
-from sweet_rl.viewer.html_file import data_block, escaped, html_file, json_block, json_text
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
 
-SCRIPTS = (
-    "page.js",
-    "source.js",
-    "code.js",
-    "difference.js",
-    "charts.js",
-    "summary.js",
-    "list.js",
-    "credit.js",
-    "message.js",
-    "dialogue.js",
-    "pictures.js",
-    "views.js",
-    "main.js",
-)
-CHUNK = 1 << 18  # characters of JSON per compressed block; opening one entry unpacks one block
+from sweet_rl.viewer.views import OUTCOMES, set_levels
+
+FOLDER = Path(__file__).parent
 
 
-def write_page(collection: Collection, pictures: Any = None) -> str:
-    """The whole page of a collection as HTML. Raises UserError at the first bad line of its files."""
-    rows = [row for row, _ in progress_bar(collection.scan(), desc="read", unit="entry")]
-    blocks: list[str] = []
-    chunks: list[int] = []
-    views = (collection.view(number) for number in range(len(rows)))
-    for count, text in _chunks(progress_bar(views, desc="written", total=len(rows), unit="entry")):
-        blocks.append(json_block(f"chunk-{len(chunks)}", text))
-        chunks.append(count)
-    if pictures is not None:
-        blocks += [data_block(f"picture-{name}", data) for name, data in pictures.all()]
-    index = {
-        "kind": collection.kind,
-        "title": collection.title,
-        "rows": rows,
-        "chunks": chunks,
-        "summary": collection.summary(),
-    }
-    return shell(collection.title, "".join([json_block("index", json_text(index)), *blocks]), served=False)
+def page_html(
+    names: Sequence[str], entries: Sequence[dict], notes: Sequence[str] = (), results: dict | None = None
+) -> str:
+    """The page.
+
+    Args:
+        names: Names of the files; the first one is the title.
+        entries: {sides: a `dialogue_view` for each file}, {turn: `turn_view`} or {pair: `pair_view`}.
+        notes: Sentences about what is not shown.
+        results: Table and figure (`results.read_results`).
+    """
+    has_credit = color(entries)
+    style = "\n" + (FOLDER / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode()
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=printable,
+    )
+    return environment.get_template("page.html.j2").render(
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
+        style=Markup(style),
+        names=names,
+        entries=entries,
+        notes=notes,
+        results=results,
+        has_credit=has_credit,
+        filters=[_filter(name, number, entries) for number, name in enumerate(names)] if "sides" in entries[0] else [],
+    )
 
 
-def shell(title: str, data: str, served: bool) -> str:
-    """The HTML page around the blocks of `data`. A `served` page may send requests to its own server."""
-    mode = "served" if served else "file"
-    return html_file("viewer.html", ["viewer.css"], SCRIPTS, served, mode=mode, title=escaped(title), data=data)
+def color(entries: Sequence[dict]) -> bool:
+    """Give all credit on the page, and that of all tokens, its level of colour. Returns whether there is any."""
+    messages = [message for entry in entries for side in entry.get("sides", ()) for message in side["messages"]]
+    credits = [message["credit"] for message in messages if message.get("credit")]
+    groups = [message["candidates"] for message in messages if message.get("candidates")]
+    groups += [entry["turn"]["candidates"] for entry in entries if "turn" in entry]
+    scores = [candidate["credit"] for group in groups for candidate in group if candidate["credit"]]
+    set_levels(credits + scores)
+    set_levels([token for credit in credits for token in credit.get("tokens", ())])
+    return bool(credits)
 
 
-def _chunks(views: Iterable[dict]) -> Iterator[tuple[int, str]]:
-    """(number of views, JSON list of them) in order; each list has about CHUNK characters."""
-    texts: list[str] = []
-    for view in views:
-        texts.append(json_text(view))
-        if sum(map(len, texts)) >= CHUNK:
-            yield len(texts), f"[{','.join(texts)}]"
-            texts = []
-    if texts:
-        yield len(texts), f"[{','.join(texts)}]"
+def _filter(name: str, number: int, entries: Sequence[dict]) -> dict[str, Any]:
+    """The choices of the filter for one file: (key, label, number of dialogues), without those of none."""
+    counts = Counter(entry["sides"][number]["outcome"] for entry in entries)
+    choices = [(key, label, counts[key]) for key, label in OUTCOMES.items() if counts[key]]
+    return {"name": name, "number": number, "choices": [("all", "all", len(entries)), *choices]}
+
+
+def printable(value: Any) -> Any:
+    """A text in which each character that has no picture, or that turns the direction of others, is U+FFFD."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in value)

@@ -1,258 +1,202 @@
-"""Records as the page shows them: plain JSON, in which every text stays text."""
+"""Records as plain dicts for the template: dialogues, the candidates of a turn, and pairs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
-from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name
+import numpy as np
+
+from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
+from sweet_rl.dialogues.frontend.extract_page import without_pages
 from sweet_rl.method.turn_pairs import halves
-from sweet_rl.models.texts.chat import parts_text
-from sweet_rl.runs.records import RELEASED, Part, PreferencePair, Task, Trajectory, TurnCandidates
-from sweet_rl.viewer.messages import messages_of
+from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.records import Part, PreferencePair, Trajectory, TurnCandidates
+from sweet_rl.viewer.designs import Pictures, shown_page
 
-TITLE, SHORT_TITLE = 160, 24  # characters
-LONGEST_CODE = 200_000  # characters; a longer answer is shown as it is
-TEST_FIELDS = ("passed", "reason", "message", "expected", "got")
-EXPECTED_AND_GOT = re.compile(r"expected (.*), got (.*)", re.DOTALL)
+TITLE = 120  # characters
+LEVELS = 4  # of a colour, for and against
+
+OUTCOMES = {"success": "success", "other": "no success", "ungraded": "not graded"}
+"""What the filter of the page tells apart; a success has the reward 1."""
 
 
-def trajectory_view(
+def dialogue_view(
     trajectory: Trajectory,
-    credit: Mapping[int, dict] | None = None,
-    candidates: Mapping[int, list[dict]] | None = None,
-) -> dict:
-    """A dialogue as {id, task, messages, answer, code, reward, ending, failure, grade, prompt, fields}.
+    credit: Sequence[dict] | None = None,
+    ranked: Mapping[str, TurnCandidates] | None = None,
+    pairs: Mapping[str, Sequence[PreferencePair]] | None = None,
+    pictures: Pictures | None = None,
+) -> dict[str, Any]:
+    """A dialogue: its messages with credit, candidates and pictures, its tests, its answer beside the reference.
 
     Args:
         trajectory: The dialogue.
-        credit: Credit of each turn, as kept by `credit_file`.
-        candidates: The `candidates_view` of each turn.
+        credit: Rows of `TurnScorer.rows`; by default the record's own `turn_credit`.
+        ranked: Candidates by their id, which is that of the dialogue and the turn.
+        pairs: Pairs by the id of the candidates that they were drawn from.
+        pictures: Pictures of the pages of a frontend dialogue. The messages then have no source text of pages.
 
-    Returns:
-        `messages` are {role, text, turn?, finish?, prompt?, credit?, oracle?, candidates?}; the agent's turns count
-        from 0. The top-level `prompt` is the longest exact prompt. The `prompt` of a message is the number of UTF-16
-        units of it that the agent was given, or a text of its own if the longest prompt does not begin with it.
+    Raises:
+        UserError: The candidates of a turn were sampled for another dialogue with the same id.
     """
-    prompts = exact_prompts(trajectory)
-    longest = max((p for p in prompts if p is not None), key=len, default=None)
-    messages: list[dict] = []
-    turn = 0
+    if credit is None:
+        credit = [{"turn": turn, "advantage": value} for turn, value in enumerate(trajectory.turn_credit or ())]
+    by_turn = {row["turn"]: credit_view(row) for row in credit}
+    reference, grade = trajectory.task.ground_truth, trajectory.grade or {}
+    why_none = [grade.get(name) for name in ("failure", "ungradable", "machine")]
+    messages, pages, turn = [], [], 0
     for row in trajectory.dialogue_history:
         message: dict[str, Any] = {"role": row["role"], "text": row["content"]}
-        if row["role"] == "assistant":
-            message["turn"] = turn
-            if row.get("finish_reason"):
-                message["finish"] = row["finish_reason"]
-            prompt = prompts[turn]
-            if prompt is not None:
-                message["prompt"] = utf16_length(prompt) if longest and longest.startswith(prompt) else prompt
-            if credit and turn in credit:
-                message["credit"] = credit[turn]
-            if candidates and turn in candidates:
-                message["candidates"] = candidates[turn]
-            if word := oracle_word(row):
-                message["oracle"] = word
-            turn += 1
         messages.append(message)
-    view = {
+        if row["role"] != "assistant":
+            continue
+        message |= {"turn": turn + 1, "credit": by_turn.get(turn), "oracle": row.get("oracle")}
+        message["cut"] = row.get("finish_reason") == "length"
+        if record := (ranked or {}).get(f"{trajectory.id}-{turn}"):
+            if record.older_output not in (row["content"], row.get("output")):
+                raise UserError(
+                    f"{record.place('candidates')} were sampled for another dialogue: turn {turn + 1} of "
+                    f"{trajectory.place('trajectory')} is another text. Give the candidates of this file."
+                )
+            message["candidates"] = candidates_view(record, (pairs or {}).get(record.id, []))
+        page = shown_page(row["content"]) if pictures else None
+        if pictures and page:
+            pages.append(page)
+            message |= {"source": page, "text": without_pages(row["content"], "[page]")}
+            message |= {"picture": pictures[page], "similarity": pictures.similarity(page, reference)}
+        else:
+            text, marker, answer = row["content"].partition(ANSWER_MARKER)
+            message |= {"text": text + marker, "code": answer.strip("\n")} if marker else {}
+        turn += 1
+    view: dict[str, Any] = {
         "id": trajectory.id,
-        "task": task_view(trajectory.task),
-        "messages": messages,
+        "title": title_of(trajectory.task.problem_description),
+        "outcome": outcome(trajectory),
         "reward": trajectory.reward,
-        "ending": trajectory.ending,
+        "facts": [f"{turn} turns", (trajectory.ending or "").replace("_", " "), *filter(None, why_none)],
         "failure": trajectory.failure,
+        "messages": messages,
+        "tests": tests_view(trajectory),
         "answer": trajectory.answer,
-        "code": answer_code(trajectory),
-        "grade": grade_view(trajectory),
-        "prompt": longest,
-        "fields": trajectory.extra,
+        "reference": reference,
+        "parts": parts_of(trajectory.parts or ()),
     }
-    return {name: value for name, value in view.items() if value is not None and value != {}}
-
-
-def grade_view(trajectory: Trajectory) -> dict | None:
-    """The grade as {failure, ungradable, machine, level, tests}; None if the task has no tests or is a page.
-
-    A test is {name, call} and, if it was run, the fields of TEST_FIELDS.
-    """
-    grade = trajectory.grade
-    grade = grade if isinstance(grade, dict) else {}
-    calls = trajectory.task.test_cases
-    if not calls and (not grade or "similarity" in grade):
-        return None
-    results = grade.get("tests")
-    found = {t.get("name"): t for t in results if isinstance(t, dict)} if isinstance(results, list) else {}
-    tests = [_test(name, call, found.get(name, {})) for name, call in calls.items()]
-    return {name: grade.get(name) for name in ("failure", "ungradable", "machine", "level")} | {"tests": tests}
-
-
-def _test(name: str, call: str, result: dict) -> dict:
-    test = {"name": name, "call": call}
-    test |= {key: result[key] for key in TEST_FIELDS if result.get(key) is not None}
-    if test.get("reason") == "wrong value" and "expected" not in test and "got" not in test:
-        if found := EXPECTED_AND_GOT.fullmatch(str(test.get("message", ""))):
-            test["expected"], test["got"] = found[1], found[2]
-            del test["message"]
-    return test
-
-
-def answer_code(trajectory: Trajectory) -> str | None:
-    """The code in the answer that the grader runs; the whole answer if it holds no code; None without an answer."""
-    answer = trajectory.answer
-    if answer is None or (trajectory.ending == "turn_limit" and trajectory.protocol != RELEASED):
-        return None
-    if len(answer) > LONGEST_CODE:
-        return answer
-    function = function_name(trajectory.task.ground_truth, trajectory.task.test_cases)
-    return next(iter(code_candidates(answer, function)), answer)
-
-
-def task_view(task: Task) -> dict:
-    """A task as {id, title, description, truth, hidden?}; `hidden` lists the topics of a mini task's hidden rules."""
-    words = task.problem_description
-    view: dict[str, Any] = {"id": task.id, "title": title_of(words), "description": words, "truth": task.ground_truth}
-    if rules := hidden_rules(task):
-        view["hidden"] = rules
+    if pictures is not None:
+        view["reference_picture"] = pictures[reference]
+        view["difference"] = pictures.difference(pages[-1], reference) if pages else None
     return view
 
 
-def hidden_rules(task: Task) -> list[str]:
-    """The topics of a mini task's hidden rules; none of any other task."""
-    mini = task.extra.get("mini")
-    try:
-        return [str(rule[0]) for rule in mini["rules"]] if isinstance(mini, dict) else []
-    except (KeyError, TypeError, IndexError):
-        return []
+def outcome(trajectory: Trajectory) -> str:
+    """A key of OUTCOMES."""
+    if not trajectory.is_graded:
+        return "ungraded"
+    return "success" if trajectory.reward == 1 else "other"
 
 
-def oracle_word(message: Mapping[str, Any]) -> str | None:
-    """The oracle's word on a turn of the agent, recorded with the message; None if there is none."""
-    word = message.get("oracle")
-    return word if isinstance(word, str) and word else None
+def tests_view(trajectory: Trajectory) -> list[dict]:
+    """The hidden tests {call, passed, text}; `passed` is None for a test that was not run."""
+    grade = trajectory.grade or {}
+    results = grade.get("tests")
+    by_name = {row.get("name"): row for row in results or () if isinstance(row, dict)}
+    tests = []
+    for name, call in trajectory.task.test_cases.items():
+        result = by_name.get(name, {})
+        texts = [str(result[key]) for key in ("reason", "message") if result.get(key)]
+        tests.append({"call": call, "passed": result.get("passed"), "text": ": ".join(texts)})
+    return tests
 
 
-def exact_prompts(trajectory: Trajectory) -> list[str | None]:
-    """For each turn of the agent the exact text that it was given; None if the file does not hold it."""
-    from_parts: list[str | None] = []
-    before = ""
-    for part in trajectory.parts or ():
-        if part["train"]:
-            from_parts.append(before)
-        before += part["text"]
-    rows = [row for row in trajectory.dialogue_history if row["role"] == "assistant"]
-    recorded = [given if isinstance(given, str) else None for given in (row.get("input") for row in rows)]
-    from_parts = from_parts if len(from_parts) == len(rows) else [None] * len(rows)
-    return [given if given is not None else part for given, part in zip(recorded, from_parts, strict=True)]
-
-
-def candidates_view(
-    record: TurnCandidates,
-    pairs: Sequence[PreferencePair] | None = None,
-    credit: Mapping[int, dict] | None = None,
-) -> list[dict]:
-    """The candidates of a turn, best first if they are ranked.
+def candidates_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()) -> list[dict]:
+    """The candidates {text, credit, half, taken, chosen, rejected} of a turn, best first if they are ranked.
 
     Args:
         record: The candidates.
-        pairs: The pairs drawn from this turn, if they are known.
-        credit: Credit of each candidate, by its number.
-
-    Returns:
-        {text, number, score?, half?, finish?, chosen?, rejected?, credit?} per candidate. `half` is the half of the
-        ranking: chosen, rejected, or middle, which is never drawn. `chosen` and `rejected` count the pairs that the
-        candidate is in.
+        pairs: Pairs that were drawn from them; `chosen` and `rejected` count those that a candidate is in.
     """
-    order = record.judge_result or range(len(record.additional_outputs))
     top, bottom = halves(record.judge_result or [])
-    drawn = [(_last_text(pair.chosen), _last_text(pair.rejected)) for pair in pairs or ()]
-    shown = []
-    for number in order:
+    drawn = [(_trained_text(pair.chosen), _trained_text(pair.rejected)) for pair in pairs]
+    end = record.eos_text or ""
+    views = []
+    for number in record.judge_result or range(len(record.additional_outputs)):
         text = record.additional_outputs[number]
-        candidate: dict[str, Any] = {"text": text, "number": number}
-        if record.judge_scores is not None:
-            candidate["score"] = round(record.judge_scores[number], 4)
-        if record.judge_result is not None:
-            candidate["half"] = "chosen" if number in top else "rejected" if number in bottom else "middle"
-        if record.additional_finish_reasons is not None:
-            candidate["finish"] = record.additional_finish_reasons[number]
-        if pairs is not None:
-            candidate["chosen"] = sum(_is_candidate(chosen, text) for chosen, _ in drawn)
-            candidate["rejected"] = sum(_is_candidate(rejected, text) for _, rejected in drawn)
-        if credit and number in credit:
-            candidate["credit"] = credit[number]
-        shown.append(candidate)
-    return shown
+        score = record.judge_scores[number] if record.judge_scores is not None else None
+        views.append(
+            {
+                "text": text,
+                "credit": None if score is None else {"value": score},
+                "half": "upper" if number in top else "lower" if number in bottom else "",
+                "taken": text == record.older_output,
+                "chosen": sum(chosen in (text, text + end) for chosen, _ in drawn),
+                "rejected": sum(rejected in (text, text + end) for _, rejected in drawn),
+            }
+        )
+    return views
 
 
-def pair_view(pair: PreferencePair) -> dict:
-    """A pair as {id, title, chosen, rejected, shared, prompt, fields}: both texts as messages.
-
-    `shared` is the number of first messages that are the same; `prompt` the exact chosen text, markup included.
-    """
-    chosen, rejected = messages_of(pair.chosen), messages_of(pair.rejected)
+def turn_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()) -> dict[str, Any]:
+    """A record of candidates by itself: what the agent had read, and what it could have said."""
+    title = title_of(record.task.problem_description) if record.task else record.id
     return {
-        "id": pair.id,
-        "title": title_of(opening(chosen)),
-        "chosen": numbered(chosen),
-        "rejected": numbered(rejected),
-        "shared": shared_messages(chosen, rejected),
-        "prompt": pair.chosen if isinstance(pair.chosen, str) else parts_text(pair.chosen),
-        "fields": pair.extra,
+        "id": record.id,
+        "title": title if record.turn is None else f"Turn {record.turn + 1}: {title}",
+        "facts": [f"{len(record.additional_outputs)} candidates"],
+        "parts": parts_of(record.input),
+        "candidates": candidates_view(record, pairs),
     }
 
 
-def opening(messages: Sequence[dict]) -> str:
-    """The text that a dialogue begins with, after its instructions; "" if there is none."""
-    return next((message["text"] for message in messages if message["role"] in ("user", "text")), "")
+def pair_view(pair: PreferencePair) -> dict[str, Any]:
+    """A pair: the text that both sides share, and the chosen and the rejected text after it."""
+    chosen, rejected = parts_of(pair.chosen), parts_of(pair.rejected)
+    shared = [one for one, _ in takewhile(lambda two: two[0] == two[1], zip(chosen, rejected, strict=False))]
+    chosen, rejected = chosen[len(shared) :], rejected[len(shared) :]
+    if isinstance(pair.chosen, str) and chosen and rejected:  # one part each: what their first lines share
+        prefix = os.path.commonprefix([chosen[0]["text"], rejected[0]["text"]])
+        prefix = prefix[: prefix.rfind("\n") + 1]
+        shared = parts_of(prefix)
+        chosen, rejected = (parts_of(side[0]["text"].removeprefix(prefix)) for side in (chosen, rejected))
+    rewards = {key: pair.extra.get(key) for key in ("chosen_reward", "rejected_reward")}
+    facts = [f"{key.replace('_', ' ')} {value}" for key, value in rewards.items() if value is not None]
+    return {"id": pair.id, "title": pair.id, "facts": facts, "parts": shared, "chosen": chosen, "rejected": rejected}
 
 
-def numbered(messages: list[dict]) -> list[dict]:
-    """The messages themselves; those of the agent get their `turn`, from 0."""
-    turn = 0
-    for message in messages:
-        if message["role"] == "assistant":
-            message["turn"] = turn
-            turn += 1
-    return messages
+def parts_of(text: str | Sequence[Part]) -> list[dict]:
+    """The parts {text, train} of a text as the model reads it; a plain text is one part."""
+    if isinstance(text, str):
+        return [{"text": text, "train": False}]
+    return [{"text": part["text"], "train": part["train"]} for part in text]
 
 
-def shared_messages(one: Sequence[dict], other: Sequence[dict]) -> int:
-    """The number of messages that two dialogues share at their beginning."""
-    shared = 0
-    for a, b in zip(one, other, strict=False):
-        if (a["role"], a["text"]) != (b["role"], b["text"]):
-            break
-        shared += 1
-    return shared
+def credit_view(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The credit of a turn {value, tokens?}; each token is {text, value}, its log-ratio."""
+    credit: dict[str, Any] = {"value": row["advantage"]}
+    if row.get("reference") is not None:
+        ratios = np.subtract(row["critic"], row["reference"]).tolist()
+        credit["tokens"] = [{"text": t, "value": r} for t, r in zip(row["tokens"], ratios, strict=True)]
+    return credit
 
 
-def utf16_length(text: str) -> int:
-    """The length of a text as JavaScript counts it."""
-    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+def set_levels(credits: Sequence[dict]) -> None:
+    """Give each {value} its `level` of colour, from -LEVELS (against) to LEVELS (for).
+
+    The 95th percentile of the absolute values has the strongest colour, so that one outlier does not pale the others.
+    """
+    if not credits:
+        return
+    scale = float(np.percentile([abs(credit["value"]) for credit in credits], 95)) or 1.0
+    for credit in credits:
+        credit["level"] = round(max(-1.0, min(1.0, credit["value"] / scale)) * LEVELS)
 
 
 def title_of(text: str) -> str:
-    """The first line of a description, cut between two words; with the next lines if it is very short.
-
-    A function's signature is often a line of its own after the wish; cut within its brackets it would say nothing.
-    """
-    title = ""
-    for line in text.lstrip()[: 4 * TITLE].splitlines():
-        title = f"{title} {' '.join(line.split())}".strip()
-        if len(title) >= SHORT_TITLE:
-            break
-    return title if len(title) <= TITLE else title[:TITLE].rsplit(" ", 1)[0] + "…"
+    """The first line of a text that says something, shortened."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= TITLE else f"{line[:TITLE].rsplit(' ', 1)[0]}…"
 
 
-def _last_text(text: str | list[Part]) -> str:
-    if isinstance(text, str):
-        return text
-    return next((part["text"] for part in reversed(text) if part["train"]), "")
-
-
-def _is_candidate(text: str, candidate: str) -> bool:
-    """Whether a pair's text is this candidate, with or without an end-of-turn marker after it."""
-    marker = r"(?:<[^\s<>]{1,30}>|\[[^\s\[\]]{1,30}\])?"
-    return text.startswith(candidate) and bool(re.fullmatch(marker, text[len(candidate) :]))
+def _trained_text(text: str | Sequence[Part]) -> str:
+    return next((part["text"] for part in reversed(parts_of(text)) if part["train"]), "")

@@ -7,8 +7,6 @@ from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
 from sweet_rl.runs.cli.values import coerce, read_yaml
 from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.records import Trajectory, read_records
-from sweet_rl.viewer.credit_file import CreditFile
-from sweet_rl.viewer.entries import Dialogues
 from sweet_rl.viewer.show import ViewSettings, show
 from tests.support.command_line import write_rows
 from tests.support.dialogues import graded
@@ -36,27 +34,6 @@ def test_the_kind_of_a_failure_is_text(tmp_path, failure):
     known = {"kind": "timeout", "more": [1]}
     write_rows(path, [rows()[0] | {"ending": "failed", "failure": known}])
     assert read_records(path, Trajectory)[0].failure == known
-
-
-@pytest.mark.parametrize("turn", [10**300, 2**40, 20, -1])
-def test_credit_for_a_turn_that_a_dialogue_does_not_have_is_refused(tmp_path, turn):
-    path = write_rows(tmp_path / "f.jsonl", rows())
-    credit = {"id": rows()[0]["id"], "turns": [{"turn": turn, "advantage": 1.0}]}
-    with pytest.raises(UserError, match="credit for a turn"):
-        list(Dialogues(str(path), credit=CreditFile(write_rows(tmp_path / "c.jsonl", [credit]))).scan())
-
-
-def test_the_largest_advantages_have_a_mean(tmp_path):
-    path = write_rows(tmp_path / "f.jsonl", rows())
-    values = [1.7e308, 1.7e308, -1.7e308]
-    credit = [
-        {"id": row["id"], "turns": [{"turn": 0, "advantage": value}]}
-        for row, value in zip(rows(), values, strict=False)
-    ]
-    dialogues = Dialogues(str(path), credit=CreditFile(write_rows(tmp_path / "c.jsonl", credit)))
-    list(dialogues.scan())
-    (turn,) = dialogues._tally.summary()["advantage_by_turn"]
-    assert turn["mean"] == pytest.approx(1.7e308 / 3) and turn["high"] == 1.7e308 and turn["low"] == 0.0
 
 
 @pytest.mark.parametrize("kind", [str, int, float, bool, list[int], dict])

@@ -1,7 +1,7 @@
 """Where the messages of a text begin and end that holds a dialogue together with its chat markup, as released files do.
 
-Training splits such a text into parts (`released_texts.parts_from_text`); the viewers show it as messages. Both find
-them by `messages_in`. Our own files hold parts, which say what is trained, so that nothing has to be found.
+Training splits such a text into parts (`released_texts.parts_from_text`). Our own files hold parts, which say what is
+trained, so that nothing has to be found.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def test_the_commands_of_a_recipe_are_valid_and_those_of_dodo_py(recipe, words, 
 
     found = [plain(command, str(out)) for command in commands]
     if recipe == "run_mini":
-        assert found.pop()[1] == "visualizers/report.py"
+        assert found.pop()[1] == "visualizers/visualize_dialogue_histories.py"
     if variables is not None:
         steps = planned(out, **{"HUMAN_SERVER": "n1:8000", "SEEDS": "1"} | variables)
         known = [plain(command, f"{out}/seed0") for command in steps.values()]

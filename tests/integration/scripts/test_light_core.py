@@ -91,7 +91,7 @@ def test_the_extras_that_are_named_bring_the_packages():
     with mock.patch("setuptools.setup") as setup:
         runpy.run_path(str(ROOT / "setup.py"))
     brought = setup.call_args.kwargs["extras_require"]
-    for package in ("torch", "transformers", "accelerate", "jinja2"):
+    for package in ("torch", "transformers", "accelerate"):
         assert package in EXTRAS["train"]
         assert not any(one.startswith(package) for one in setup.call_args.kwargs["install_requires"])
         for extra in ("train", "deepspeed", "frontend", "lora", "qlora", "vllm", "workflow", "test"):

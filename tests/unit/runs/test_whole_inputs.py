@@ -108,7 +108,7 @@ def test_sorting_an_output_and_writing_a_table_go_through_a_link(tmp_path):
     assert (tmp_path / "disk" / "table.md").read_text() == "| table |"
 
 
-@pytest.mark.parametrize("flag", ["compare_path", "credit_path", "ranked_path", "pair_path"])
+@pytest.mark.parametrize("flag", ["compare_path", "ranked_path", "pair_path", "results"])
 def test_no_page_replaces_a_file_that_it_shows(tmp_path, flag):
     made(tmp_path / "in.jsonl")
     (other := tmp_path / "other.jsonl").write_text("")

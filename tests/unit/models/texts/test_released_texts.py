@@ -1,4 +1,4 @@
-"""The markup of texts: recognised, split where texts that begin alike part, and the same messages for every reader."""
+"""The markup of texts: recognised, split where texts that begin alike part."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.texts.released_texts import CHATML, LLAMA3, Markup, last_reply_parts, parts_from_text, recognised
 from sweet_rl.runs.errors import UserError
-from sweet_rl.viewer.messages import messages_of
 from tests.support.chat_families import FAMILIES, small_tokenizer
 
 HEADERS = {
@@ -61,7 +60,7 @@ def test_turns_of_which_none_ends_are_refused_because_the_human_would_be_trained
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_training_and_the_viewer_read_the_same_messages_from_the_text_of_a_dialogue(family):
+def test_training_reads_the_same_messages_from_the_text_of_a_dialogue(family):
     chat = ChatFormat(small_tokenizer(family))
     said = [("user", "late fee?"), ("assistant", "How much is it\nper day?"), ("user", "5."), ("assistant", "Fine.")]
     made = chat.dialogue([{"role": role, "content": text} for role, text in said])
@@ -73,6 +72,3 @@ def test_training_and_the_viewer_read_the_same_messages_from_the_text_of_a_dialo
     read = parts_from_text(text, Markup(chat.reply_header, chat.eos_text, chat.bos_text))
     assert parts_text(read) == text
     assert [bare(part["text"]) for part in read if part["train"]] == [bare(p["text"]) for p in made if p["train"]]
-    for source in (text, made, read):
-        found = [(message["role"], bare(message["text"])) for message in messages_of(source)]
-        assert [one for one in found if one[0] != "system"] == said
