@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from random_model import SHAPES, config_of, save_random_model
 
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import completion_logps, on_device
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.weights import load_weights
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import UserError

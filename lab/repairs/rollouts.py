@@ -14,10 +14,10 @@ from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.human import MiniHuman
 from sweet_rl.dialogues.play import DialogueSetup, play
 from sweet_rl.method.critics import CriticType
-from sweet_rl.models.base import ChatModel, Completion, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Prompt, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Part, Task, Trajectory, TurnCandidates, seed_for
+from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, seed_for
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Beginning:
     def __init__(self, model: ChatModel, text: str) -> None:
         self.model, self.chat, self.texts = model, model.chat, [text]
 
-    async def complete_parts(self, parts: Sequence[Part], *how) -> list[Completion]:
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
         if self.texts:
             return [Completion(self.texts.pop(), None, None, "stop")]
-        return await self.model.complete_parts(parts, *how)
+        return await self.model.complete(prompt, sampling)
 
 
 class Rollouts:

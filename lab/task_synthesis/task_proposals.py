@@ -217,8 +217,7 @@ async def _collect(run: Run, propose: _Proposals, known: Sequence[Task], setting
         count(row)
     kept = 0
     while kept < settings.num_tasks and len(run.done) < settings.most_candidates:
-        waiting = getattr(propose.model, "waiting", str)
-        await write_results(run, missing(), ask, settings.concurrency, unit="proposal", waiting=waiting)
+        await write_results(run, missing(), ask, settings.concurrency, unit="proposal")
         # Of two similar tasks the earlier one is kept, but proposals finish in any order: count again.
         kept = len(synthesis.select(run.records(), known)[0])
         goal = found + settings.num_tasks - kept

@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
-from sweet_rl.models.hostnames import LOOPBACK, is_own_request
+from sweet_rl.models.settings import LOOPBACK
 from sweet_rl.runs.errors import UserError
 from sweet_rl.viewer.entries import Collection
 from sweet_rl.viewer.html_file import json_text
@@ -33,6 +33,20 @@ FIRST_ROWS = 40
 PAUSE = 0.01  # seconds that the scan sleeps after a row while a request is being answered
 BLOCK = 1 << 22  # bytes of text that are searched at a time
 _WORDS = re.compile(r'"([^"]+)"|(\S+)')
+
+
+def is_own_request(host: str, origin: str | None, listens_on: str) -> bool:
+    """Return whether a server's own client made a request, and not the page of another site in a browser here.
+
+    Args:
+        host: Its header Host. On a loopback address a server has the names of LOOPBACK only.
+        origin: Its header Origin, which a browser sends for a page; None if there is none.
+        listens_on: Address on which the server listens.
+    """
+    if origin is not None and origin.partition("://")[2] != host:
+        return False
+    name = re.sub(r":[0-9]+$", "", host).strip("[]").lower()
+    return listens_on not in LOOPBACK or name in LOOPBACK
 
 
 class SearchText:

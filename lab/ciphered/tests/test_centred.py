@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from lab.ciphered.train_centred import CentreSettings, centred_losses
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import Examples
 from sweet_rl.training.settings import PreferenceSettings

@@ -11,9 +11,9 @@ import torch
 from lab.policy_gradients.policy_examples import PolicyExamples
 from lab.policy_gradients.policy_gradient import check_sampler, policy_gradient_objective
 from lab.policy_gradients.settings import PolicyGradientSettings
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import tiny_model
 

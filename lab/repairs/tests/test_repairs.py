@@ -60,7 +60,7 @@ class Knowing:
     def __init__(self, record: TurnCandidates, chat: ChatFormat) -> None:
         self.text, self.chat = record.additional_outputs[0], chat
 
-    async def complete_parts(self, *_) -> list[Completion]:
+    async def complete(self, *_) -> list[Completion]:
         return [Completion(self.text, None, None, "stop")]
 
 

@@ -30,9 +30,8 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.models.context import context_length
 from sweet_rl.models.thinking import CLOSE, OPEN, opens_thinking, without_thinking
-from sweet_rl.models.weights import load_config, model_path
+from sweet_rl.models.weights import context_length, load_config, model_path
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.records import Part, TurnCandidates
 
