@@ -298,8 +298,8 @@ class ChatFormat:
             ids = message.get("token_ids") if same else None
             if message.get("templated"):
                 written = self._written(messages[: place + 1])[-1]
-                if not written["text"].startswith(self._said(message)):
-                    produced = self.eos_text
+                if not written["text"].removeprefix(self.lead).startswith(self._said(message)):
+                    produced = next((eos for eos in self._eos.values() if written["text"].endswith(eos)), "")
                     parts.append(written)
                     continue
             if ids is not None:
