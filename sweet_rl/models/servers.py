@@ -225,6 +225,8 @@ def model_error(error: Exception, url: str) -> ModelError:
     if not isinstance(error, openai.APIStatusError):
         return ModelError("malformed", f"the answer of {url} cannot be read: {text}", True)
     status = error.status_code
+    if status < 400:
+        text = redacted(f"HTTP {status}: {url} redirects to {error.response.headers.get('location')}")
     if status in (401, 402, 404) or error.code in NO_CREDIT:
         return ModelError("auth", text)
     if status == 429 or status == 503:
