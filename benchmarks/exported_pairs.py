@@ -26,8 +26,8 @@ from pathlib import Path
 import torch
 
 from sweet_rl.integrations.export import export_file
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import completion_logps, score_texts
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen, load_weights, model_path
 from sweet_rl.runs.cli import run
@@ -58,7 +58,7 @@ def ours(policy: str, reference: str, pairs: list[PreferencePair]) -> tuple[floa
     examples = encode_pairs(pairs, chat, DataSettings())
     logps = score_texts(load_frozen(reference, torch.float32, "cpu"), examples.texts)
     model = load_weights(policy, torch.float32)
-    share = share_prompts(model, None, torch.device("cpu"), torch.float32, backward=True)
+    share = share_prompts(model, None, torch.device("cpu"))
     objective = preference_objective(examples, logps, PreferenceSettings(beta=BETA), share)
     batch = objective.collate(list(range(len(pairs))))
     loss, _ = objective.losses(completion_logps(model, batch), batch)

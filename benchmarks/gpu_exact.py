@@ -15,11 +15,9 @@ from dpo import turn_pairs
 from gpu_scale import LORA_RANK, Line, Scale, first_loss_line, random_llama, random_turns
 from random_model import config_of, save_random_model
 
-from sweet_rl.models.log_probs.attend import attend, attend_masked
+from sweet_rl.models.log_probs.attention import USUAL, RowAttention, attend, share_prompts
 from sweet_rl.models.log_probs.logps import ROW_TOKENS, completion_logps, on_device
-from sweet_rl.models.log_probs.row_attention import RowAttention
 from sweet_rl.models.log_probs.rows import lay_out
-from sweet_rl.models.log_probs.shared_prefix import USUAL, share_prompts
 from sweet_rl.training.dpo import train_preferences
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
@@ -33,7 +31,7 @@ def attention(scale: Scale) -> list[Line]:
     for dtype in worst:
         for turns in range(1, 4 if scale.device == "cpu" else 13):
             batch = on_device(lay_out(random_turns(scale, turns, 100, seed=turns), True, ROW_TOKENS), scale.device)
-            rows = RowAttention(batch["layout"], batch["blocks"], batch["completions"], batch["position_ids"])
+            rows = RowAttention(batch["layout"], batch["blocks"], batch["completions"])
             shape = (len(batch["blocks"]), batch["blocks"].shape[1], size)
             draw = torch.Generator(scale.device).manual_seed(turns)
             q, k, v = (
@@ -43,7 +41,7 @@ def attention(scale: Scale) -> list[Line]:
             inputs = [x.requires_grad_() for x in (q, k, v)]
             real = (batch["blocks"] >= 0)[..., None, None]
             ours = attend(USUAL[scale.device], torch.nn.Module(), *inputs, None, rows=rows)[0] * real
-            plain = attend_masked(*inputs, rows, size**-0.5)[0] * real
+            plain = attend("masked", torch.nn.Module(), *inputs, None, rows=rows)[0] * real
             weights = torch.randn(ours.shape, generator=draw, device=scale.device, dtype=dtype)
             found = [torch.autograd.grad((out * weights).sum(), inputs) for out in (ours, plain)]
             pairs = [(ours, plain), *zip(*found, strict=True)]

@@ -17,9 +17,9 @@ from random_model import config_of, save_random_model
 from ranking import one_by_one
 from timing import in_turns, ratios, spread
 
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.weights import freeze
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective

@@ -93,7 +93,7 @@ else:
     SHARES, ALL_DIALOGUES = {40: 10, 120: 30}, 200
     BEST_OF = (2, 4, 8, 16)
     OTHERS, JUDGE = {}, variable("JUDGE", "")
-    os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
+    os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1")
 if SMOKE:
     TRAIN += " --max_epochs 1"
     SAMPLE, PAIR = "--data_fraction 0.1 --best_of_n 4", "--num_pairs 1"

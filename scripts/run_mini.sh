@@ -28,7 +28,7 @@ source scripts/steps.sh
 source scripts/environment.sh
 install "[train,plots]" sweet_rl transformers matplotlib
 echo "20 steps, two at a time; what each prints is in ${OUT#"$PWD"/}/logs"
-export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 printf '%5d s  environment\n' "$SECONDS"
 
 evaluate() { # evaluate NAME MODEL: 8. Steps 1 and 2 on the test tasks.

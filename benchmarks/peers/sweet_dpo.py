@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from turns import Turns, peak_bytes
 
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import score_texts
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.records import PreferencePair
@@ -53,7 +53,7 @@ def main(job_path: str, result_path: str) -> None:
     engine.step = timed
     split = split_by_task(examples.tasks, 0.0, 0)
     model = load_weights(job["model"], dtype)
-    share = share_prompts(model, None, engine.device, dtype, backward=True)
+    share = share_prompts(model, None, engine.device)
     objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share)
     together = settings.max_pairs_per_prompt
     groups = prompt_groups(examples, split[0], together)

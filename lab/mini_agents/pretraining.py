@@ -19,7 +19,6 @@ from lab.mini_agents import imitation
 from lab.mini_agents.imitation import ImitationSettings
 from sweet_rl.dialogues.mini.worlds import HARD
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.threads import choose_threads
 from sweet_rl.models.weights import load_weights, model_path
 from sweet_rl.runs.directory import directory_manifest
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
@@ -112,7 +111,6 @@ def make_model(vocab_size: int, width: int = 128, layers: int = 3, heads: int = 
         initializer_range=0.05,
     )
     model = LlamaForCausalLM(config)
-    choose_threads(model)
     return model
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweet_rl.integrations.benchmark import Benchmark, load_critic
-from sweet_rl.models.base import Completion, Sampling
+from sweet_rl.models.base import Completion, Prompt, Sampling, prompt_ids
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.records import Part, Task, Trajectory
+from sweet_rl.runs.records import Task, Trajectory
 
 Generate = Callable[[list[int]], Awaitable[tuple[list[int], list[float] | None]]]
 
@@ -33,10 +33,8 @@ class TokenPolicy:
         self.logprobs: list[list[float] | None] = []
         self._generate = generate
 
-    async def complete_parts(
-        self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
-    ) -> list[Completion]:
-        prompt, _ = self.chat.encode(parts, tokenizer)
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
+        prompt = prompt_ids(self.chat, prompt)
         ids, logprobs = await self._generate(prompt)
         self.logprobs.append(logprobs)
         reason = "stop" if ids and ids[-1] in self.chat.eos_ids else "length"

@@ -83,8 +83,7 @@ async def collect(
     try:
         for model in models.values():
             await model.check()
-        waiting = [getattr(model, "waiting", str) for model in models.values()]
-        with logging_redirect_tqdm(), Progress(len(jobs), before, waiting=waiting) as progress:
+        with logging_redirect_tqdm(), Progress(len(jobs), before) as progress:
             shown = dataclasses.replace(dialogue_setup, on_message=progress.on_message)
             async with shown_regularly(progress.show):
                 async for trajectory in play_all(missing(), shown, concurrency):

@@ -125,4 +125,4 @@ def estimate(
     costs = most(tasks, max_turns, prompts, candidates, lengths)
     note = f"{len(tasks):,} dialogues of {max_turns} turns, {lengths}, without reasoning and what is asked again"
     lines = [f"estimate, {side}: {cost}" for side, cost in costs.items()]
-    return "\n".join([*lines, f"({note}; --max_calls is a limit)"])
+    return "\n".join([*lines, f"({note})"])

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sweet_rl.dialogues.protocols import Environment, Human, HumanReply, sum_or_none
-from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Sampling
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import RecordError, UserError
-from sweet_rl.runs.records import Task, Trajectory, parse_row, seed_for
+from sweet_rl.runs.records import Part, Task, Trajectory, parse_row, seed_for
 from sweet_rl.runs.records.schema import Failure
 from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
@@ -226,7 +226,8 @@ class _Dialogue:
         try:
             if parts is None or agent.chat is None:
                 return None, await agent.complete(messages, sampling)
-            return parts, await agent.complete_parts(parts, sampling, agent.chat.fingerprint)
+            ids, _ = agent.chat.encode(parts, agent.chat.fingerprint)
+            return parts, await agent.complete(ids, sampling)
         except ModelError as error:
             if error.kind != "context":
                 raise

@@ -315,7 +315,7 @@ class Simulation:
     def models(self, resources: contextlib.ExitStack, cache: CallCache | None) -> tuple[ChatModel, ChatModel | None]:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
         if cache is None and self.calls.cache:
-            cache = CallCache(self.calls.cache, self.calls.max_calls)
+            cache = CallCache(self.calls.cache)
             resources.callback(cache.close)
         agent = load_model(self.players.agent_model, self.agent, self.calls, cache)
         if self.scripted:

@@ -29,7 +29,7 @@ from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.evaluation.summary import summarise_rewards
 from sweet_rl.isolation.rendering.settings import BrowserSettings
-from sweet_rl.models.base import ModelError, Sampling
+from sweet_rl.models.base import Message, ModelError, Sampling
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
@@ -256,7 +256,7 @@ class ColBench:
             return
         check_grading(self.domain, self.grading, self.tasks)
         calls = next(iter(simulations.values())).calls
-        with contextlib.closing(CallCache(str(calls.cache), calls.max_calls)) as cache:
+        with contextlib.closing(CallCache(str(calls.cache))) as cache:
             asyncio.run(self._greet(cache))
             for name, simulation in simulations.items():
                 print(f"\n{name}", flush=True)
@@ -295,7 +295,7 @@ class ColBench:
             whom = f" for {len(lines)} models" if len(lines) > 1 else ""
             lines.append(f"estimate, human {self.wanted.human}{whom}: {human}")
         note = f"{len(tasks):,} dialogues of {self.collection.max_turns} turns per model; {lengths}"
-        more = "without reasoning and what is asked again; one short call to each comes first; --max_calls is a limit"
+        more = "without reasoning and what is asked again; one short call to each comes first"
         return "\n".join([*lines, f"({note}, {more})"])
 
     def facts(self) -> dict[str, Any]:
@@ -381,7 +381,8 @@ class ColBench:
             model = load_model(name, where, first.calls, cache)
             try:
                 await model.check()
-                (reply,) = await model.complete([{"role": "user", "content": GREETING}], how)
+                greeting: list[Message] = [{"role": "user", "content": GREETING}]
+                (reply,) = await model.complete(greeting, how)
             except ModelError as error:
                 raise UserError(f"{flag} {name} does not answer a first call: {error}") from error
             finally:

@@ -10,8 +10,8 @@ from sweet_rl.dialogues.simulate import SelectorSettings
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.candidates import with_candidates
 from sweet_rl.method.critics import CheckedCritic, ChosenCritic
-from sweet_rl.models.base import Completion, Message, Part
-from sweet_rl.runs.records import Task, TurnCandidates
+from sweet_rl.models.base import Completion, Message
+from sweet_rl.runs.records import Part, Task, TurnCandidates
 
 
 def best_of_n(critic: ChosenCritic) -> SelectorSettings:

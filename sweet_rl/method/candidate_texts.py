@@ -4,9 +4,9 @@ then the candidate; and what a record has to have for it."""
 from __future__ import annotations
 
 from sweet_rl.method.privileged_information import with_hint
-from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.weights import check_length
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part, TurnCandidates
 

@@ -119,24 +119,14 @@ async def sample_candidates(turn: TurnCandidates, model: ChatModel, sampling: Sa
 
     Raises:
         ModelError: The call failed.
-        UserError: The prompt is not known, or cannot be tokenised.
+        UserError: The prompt cannot be tokenised.
     """
-    if not turn.input:
-        raise UserError(
-            f"the prompt of {turn.id} is not known: its row has no 'input' text and the model no tokenizer here. Give "
-            "--tokenizer, a folder or hub name."
-        )
+    if model.chat is None:
+        raise UserError(f"the prompt of {turn.id} is sent as token ids: give --tokenizer, a folder or hub name.")
     parts: list[Part] = [{"text": turn.input, "train": False}] if isinstance(turn.input, str) else turn.input
-    if model.chat is not None:
-        model.chat.encode(parts, turn.tokenizer, turn.place("turn"))
-    completions = await model.complete_parts(
-        parts, replace(sampling, seed=seed_for(sampling.seed, turn.id)), turn.tokenizer
-    )
-    turn = replace(
-        turn,
-        tokenizer=None if model.chat is None else model.chat.fingerprint,
-        eos_text=None if model.chat is None else model.chat.eos_text,
-    )
+    ids, _ = model.chat.encode(parts, turn.tokenizer, turn.place("turn"))
+    completions = await model.complete(ids, replace(sampling, seed=seed_for(sampling.seed, turn.id)))
+    turn = replace(turn, tokenizer=model.chat.fingerprint, eos_text=model.chat.eos_text)
     return with_candidates(turn, completions)
 
 
@@ -224,8 +214,8 @@ async def sample_turns(
     missing = (turn for row in played for turn in turns_of(row, model.chat) if turn.id not in run.done)
     try:
         await model.check()
-        total, waiting = sum(row.turns for row in played), getattr(model, "waiting", str)
-        await write_results(run, missing, sample, concurrency, total, "turn", waiting)
+        total = sum(row.turns for row in played)
+        await write_results(run, missing, sample, concurrency, total, "turn")
     finally:
         await model.close()
     run.sort(f"{row.id}-{turn}" for row in played for turn in range(row.turns))

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from sweet_rl.method.judge import JudgeSettings, load_judge
 from sweet_rl.method.sweet_critic import PmiSettings, SweetSettings, TokenCredit, load_pmi, load_sweet_critic
 from sweet_rl.method.value_critic import ValueCriticSettings, load_value_critic
-from sweet_rl.models.weights import check_loadable, model_input
+from sweet_rl.models.weights import load_config, model_input
 from sweet_rl.runs.cli import build, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
@@ -210,7 +210,7 @@ class ChosenCritic:
     def check_models(self) -> None:
         """Raise UserError if a model cannot be loaded."""
         for model in self.models():
-            check_loadable(model)
+            load_config(model)
 
     def inputs(self) -> list[str]:
         """Paths of all files and folders that are read: the critic's own file, its models, and what it names."""

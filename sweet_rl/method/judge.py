@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, reference_solution
-from sweet_rl.models.base import ChatModel, Sampling
+from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.prompts import fill, load_prompt
 from sweet_rl.models.settings import ModelSettings
@@ -142,7 +142,8 @@ class JudgeCritic:
         solution = fill(SOLUTION, ground_truth=reference_solution(record)) if self._hint else ""
         text = fill(self._template, dialogue=conversation(record), first=first, second=second, ground_truth=solution)
         sampling = Sampling(temperature=0.0, max_tokens=VERDICT_TOKENS, seed=seed_for(self._seed, record.id))
-        (completion,) = await self.model.complete([{"role": "user", "content": text}], sampling)
+        messages: list[Message] = [{"role": "user", "content": text}]
+        (completion,) = await self.model.complete(messages, sampling)
         return read_verdict(completion.text)
 
 

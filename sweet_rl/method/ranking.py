@@ -8,7 +8,6 @@ from itertools import islice
 
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.critics import ChosenCritic
-from sweet_rl.models.weights import gpu_memory
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
@@ -54,7 +53,7 @@ def rank_file(
         summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
 
     async def work(run: Run) -> dict:
-        if critic.models() and step.shard is None and (gpus := len(gpu_memory())) > 1:
+        if critic.models() and step.shard is None and (gpus := _gpus()) > 1:
             print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each of them ranks a part")
         loaded = critic.load()
         run.manifest.check_models()
@@ -110,3 +109,9 @@ def _check_rewards(records: Sequence[TurnCandidates], path: str) -> None:
                 f"{path}: candidates {record.id!r} have no answer_rewards, which --place_answers needs. Run "
                 "grade_candidates.py on the file and rank its output."
             )
+
+
+def _gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()

@@ -17,9 +17,8 @@ import numpy as np
 
 from sweet_rl.method.advantage import TurnNormalize, advantage
 from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprobs
-from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
-from sweet_rl.models.log_probs.attention import Attention, AttentionSettings
 from sweet_rl.models.log_probs.rows import EncodedText
+from sweet_rl.models.settings import Attention, AttentionSettings, api_key, base_url, split_hostnames
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import model_input, model_path
@@ -345,11 +344,10 @@ def load_scorer(
     """
     import torch
 
+    from sweet_rl.models.log_probs.attention import share_prompts
     from sweet_rl.models.log_probs.logps import score_texts
-    from sweet_rl.models.log_probs.shared_prefix import share_prompts
-    from sweet_rl.models.weights import check_loadable, load_frozen
+    from sweet_rl.models.weights import load_frozen
 
-    check_loadable(path)
     model = load_frozen(path, torch.bfloat16 if bf16 else torch.float32)
     share = share_prompts(model, attention)
     return lambda texts: score_texts(model, texts, token_budget, share)

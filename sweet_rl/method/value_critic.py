@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encoded_candidates, reference_solution
 from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.method.sweet_critic import LocalModel
-from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import model_path
+from sweet_rl.models.weights import check_length, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import TurnCandidates
@@ -59,7 +58,7 @@ class ValueHeadCritic:
         """Load the model, on the GPU if there is one. Raises UserError if it has no value head."""
         import torch
 
-        from sweet_rl.models.log_probs.shared_prefix import share_prompts
+        from sweet_rl.models.log_probs.attention import share_prompts
         from sweet_rl.models.log_probs.value_head import load_value_model, value_texts
 
         path = model_path(settings.model_id)

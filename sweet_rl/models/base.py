@@ -1,7 +1,7 @@
 """The protocol of a language model: sampling settings in, completions out.
 
 The agent and the simulated human are both a `ChatModel`: a server, a model in this process, or any other object that
-answers a list of messages.
+answers messages.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from typing import Protocol, runtime_checkable
 
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import ItemError, UserError
-from sweet_rl.runs.records import Message, Part
+from sweet_rl.runs.records import Message
 
 TOO_LONG = re.compile(
-    r"maximum context (length|size|window)|exceed\w*[^.;]{0,60}\bcontext[ _]?(length|size|window|limit)"
-    r"|longer than [^.;]{0,40}(context|model) length|context[ _]?(length|window)[ _]?exceeded"
-    r"|maximum (prompt|input) length|\b(prompts?|inputs?|messages)\b[^.;]{0,30} too long|prompt exceeds"
-    r"|input (token count|length)\b[^.;]{0,40} exceeds|`inputs`[^.;]{0,40} must (be <=|have less than)"
-    r"|reduce the length of (the|your) (input )?(messages|prompt)|max_(completion_)?tokens must be at least 1, got -"
-    r"|range of input length|too many (input |prompt )?tokens|maximum number of (input )?tokens allowed",
+    r"context[_ ](length|size|window)|(prompt|input|messages?)\b[^.;]{0,30} too long|maximum (prompt|input) length"
+    r"|(prompt|input)[^.;]{0,30} exceeds|longer than [^.;]{0,40}(context|model) length|reduce the length of the",
     re.IGNORECASE,
 )
 """What servers and engines write if a prompt, with the room for its reply, is longer than the model's context."""
+
+Prompt = list[int] | list[Message]
+"""Token ids, for a model whose chat format is known, or messages."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +93,8 @@ class ModelError(ItemError):
     """A call that gave no reply.
 
     Attributes:
-        kind: One word, counted in summaries: timeout, connection, overloaded, server, malformed; context (the prompt
-            is too long), filtered, refused, auth (the key, the account's credit, or a model that is not served),
-            forbidden (403: the key or this dialogue), engine.
+        kind: One word, counted in summaries: timeout, connection, server, malformed; context (the prompt is too long),
+            filtered, refused, auth (the key, the account's credit, or a model that is not served), engine.
         retryable: Whether the same call may succeed later.
         fatal: Reason for which every other call would fail too, if the kind is auth.
         param: Name of the field of the request that the server refuses, if it says so in a field of its own.
@@ -127,23 +125,13 @@ class ChatModel(Protocol):
         """
         ...
 
-    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
-        """Return `sampling.n` replies to the messages.
-
-        Raises:
-            ModelError: There is no reply.
-        """
-        ...
-
-    async def complete_parts(
-        self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
-    ) -> list[Completion]:
-        """Return `sampling.n` continuations of a prompt that is already laid out in parts.
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
+        """Return `sampling.n` replies.
 
         Args:
-            parts: The prompt.
+            prompt: Messages, or the token ids of a prompt that is laid out by `chat`, which exist only for a model
+                that has one.
             sampling: How the replies are sampled.
-            tokenizer: Fingerprint of the tokenizer that the token ids in `parts` belong to.
 
         Raises:
             ModelError: There is no reply.
@@ -153,3 +141,13 @@ class ChatModel(Protocol):
     async def close(self) -> None:
         """Free the model's resources; calls in progress fail."""
         ...
+
+
+def is_ids(prompt: Prompt) -> bool:
+    """Return whether a prompt is token ids, and not messages."""
+    return not prompt or isinstance(prompt[0], int)
+
+
+def prompt_ids(chat: ChatFormat, prompt: Prompt) -> list[int]:
+    """Return the token ids of a prompt, which is ids already or messages."""
+    return list(prompt) if is_ids(prompt) else chat.encode(chat.prompt(prompt))[0]  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from sweet_rl.models.base import ChatModel
 from sweet_rl.models.cache import CachedModel, CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import check_loadable, model_input, model_path
+from sweet_rl.models.weights import load_config, model_input, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 
@@ -54,7 +54,7 @@ def load_model(
         engine_settings = {"dtype": "bfloat16" if settings.bf16 else "float32", **engine_settings}
     model = _load(name, settings, calls, engine_settings)
     if cache is None and calls.cache:
-        cache = CallCache(calls.cache, calls.max_calls)
+        cache = CallCache(calls.cache)
     if cache is None:
         return model
     weights = model_input(name)
@@ -64,7 +64,7 @@ def load_model(
         "request": dict(settings.request or {}),
         "engine_settings": {key: str(value) for key, value in sorted(engine_settings.items())},
     }
-    return CachedModel(model, identity, cache, paid=on_server(settings))
+    return CachedModel(model, identity, cache)
 
 
 def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settings: dict[str, Any]) -> ChatModel:
@@ -100,30 +100,14 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
     if engine == "vllm" or (engine == "auto" and _gpus() and find_spec("vllm")):
         from sweet_rl.models.vllm_local import VLLMModel
 
-        check_loadable(path)
+        load_config(path)
         return VLLMModel(path, **engine_settings)
-    from sweet_rl.models.transformers_local.model import TransformersModel
+    from sweet_rl.models.transformers_local import TransformersModel
 
-    _check_transformers_settings(engine_settings)
-    if (count := _gpus()) > 1:
-        logger.warning(
-            "the engine transformers uses one of %d GPUs. Install vLLM, which uses all of them, or start one process "
-            "per GPU with CUDA_VISIBLE_DEVICES and --shard i/%d.",
-            count,
-            count,
-        )
+    allowed = ("device", "dtype", "max_rows", "prefill_tokens", "cache_bytes")
+    if unknown := sorted(engine_settings.keys() - set(allowed)):
+        raise UserError(f"engine_settings: transformers has no {unknown[0]!r}; it has {', '.join(allowed)}.")
     return TransformersModel.from_pretrained(path, **engine_settings)
-
-
-def _check_transformers_settings(given: dict[str, Any]) -> None:
-    numbers = ("max_rows", "prefill_tokens", "cache_bytes")
-    for name, value in given.items():
-        if name not in (*numbers, "device", "dtype"):
-            raise UserError(
-                f"engine_settings: the engine transformers has no {name!r}; it has device, {', '.join(numbers)}."
-            )
-        if name in numbers and (type(value) is not int or value < 1):
-            raise UserError(f"engine_settings: {name} is {value!r}; it must be a whole number above 0.")
 
 
 def _server_chat(name: str, tokenizer: str | None) -> ChatFormat | None:

@@ -1,4 +1,4 @@
-"""A model on any server with the OpenAI API (vLLM, transformers serve, hosted models).
+"""A model on a server with the OpenAI API: vLLM, OpenAI, and what answers as they do.
 
 With a tokenizer the prompt is sent as token ids (`/v1/completions`), so that the server continues exactly the ids that
 training sees; the sampled ids are returned if the server reports them (vLLM does). Without a tokenizer the messages
@@ -11,77 +11,31 @@ import asyncio
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import openai
 
-from sweet_rl.models.base import Completion, ModelError, Sampling
-from sweet_rl.models.failures import SERVER_FAULTS, without_surrogates
-from sweet_rl.models.hostnames import HOSTED
-from sweet_rl.models.replies import completions
-from sweet_rl.models.request_body import RequestBody
+from sweet_rl.models.base import Completion, ModelError, Prompt, Sampling, is_ids, prompt_ids
 from sweet_rl.models.servers import Server, Servers
-from sweet_rl.models.texts.chat import ChatFormat, parts_text
+from sweet_rl.models.settings import HOSTED
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Message, Part
-from sweet_rl.runs.redaction import holds_secret
 
 logger = logging.getLogger(__name__)
-DRAWS = [Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=16, seed=16 * number) for number in range(8)]
-PATHS = {"chat": "/chat/completions", "text": "/completions"}
-OTHER_LIMIT = (
-    "(If it wants max_completion_tokens, give --agent_request, --env_request, --model_request, --human_request or "
-    """--request, whichever the script has: '{"max_tokens": null, "max_completion_tokens": 1024}'.)"""
-)
-MOST_NAMES, LONGEST_NAME = 5, 200  # of a model in replies
-NO_TEXT = "(no text)"
+# Sent to vLLM and SGLang only. Without the first three they apply what the model's generation_config.json says of them.
+OPEN_SERVERS = ("vllm", "sglang")
+PLAIN_SAMPLING = {"top_k": -1, "repetition_penalty": 1.0, "min_p": 0.0}
+OPTIONAL = ("return_token_ids", "logprobs", *PLAIN_SAMPLING, "seed", "n", "top_p", "temperature")
+"""Fields that are left out if a refusal names them. Another field is left out by `request`."""
 OUTPUT_LIMIT = "max_tokens or model output limit was reached"  # OpenAI's refusal of a reply that was reasoning only
-
-
-def sampled_otherwise(draws: Sequence[tuple[int, float]]) -> str:
-    """What speaks against independent draws of (token, its log-prob) being sampled with these log-probs; "" if nothing.
-
-    Given the set of tokens in the first half, the number of draws in the second half that fall into it is binomial,
-    with the sum of the set's probabilities (at most 0.999: they are rounded). A count so far off comes once in a
-    million times.
-    """
-    from scipy.stats import binomtest
-
-    half = len(draws) // 2
-    known = dict(draws[:half])
-    share = min(0.999, sum(math.exp(logprob) for logprob in known.values()))
-    found = sum(token in known for token, _ in draws[half:])
-    if binomtest(found, len(draws) - half, share).pvalue > 1e-6:
-        return ""
-    return f"tokens of probability {share:.2f} in all came up {found} times of {len(draws) - half}"
-
-
-@dataclass(frozen=True)
-class _Prompt:
-    """A prompt as a server gets it.
-
-    Attributes:
-        kind: Key of PATHS.
-        fields: Fields of the body beside the sampling settings.
-        text: The prompt as text, for a server that takes no token ids.
-    """
-
-    kind: str
-    fields: dict[str, Any]
-    text: str | None = None
 
 
 class OpenAIServer:
     """One model on one or several servers (`Servers`).
 
-    A feature that a server lacks is given up once a call without it is answered, with a warning: a parameter that the
-    server refuses by name (hosted reasoning models refuse temperature) is left out, `max_tokens` becomes
-    `max_completion_tokens`, token ids as the prompt become the same text, and `n` replies become n calls. Seeds are
-    sent modulo 2**31.
+    Seeds are sent modulo 2**31. A server that gives one reply per call is called n times.
 
     Args:
         model: The name under which the servers know it.
@@ -90,7 +44,7 @@ class OpenAIServer:
         chat: The model's chat format, for exact token ids.
         request: Fields of every request body, which override all others; None leaves a field out
             ({"temperature": None, "reasoning_effort": "low"}).
-        server_settings: Further arguments of `Servers`: timeout, concurrency, patience, pause.
+        server_settings: Further arguments of `Servers`.
 
     Raises:
         UserError: A hostname is no server, or OpenAI's own API has no key.
@@ -110,194 +64,189 @@ class OpenAIServer:
                 "the hosted API needs a key: put it into the environment variable OPENAI_API_KEY, or name a server."
             )
         self.model, self.chat = model, chat
-        self._served_as: set[str] = set()
         self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
-        self._body = RequestBody(model, request, hosted=all(server.url == HOSTED for server in self.servers.all))
+        self._request = dict(request or {})
+        self._owners: set[str] = set()  # of the model, where servers list it
+        self._left_out: set[str] = set()
+        self._token_limit = "max_tokens"
+        self._served_as: set[str] = set()
+        self._checked: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Ask every server for its models, and whether the log-probs that it returns are those of what it samples.
-
-        A server that does not answer is named in a warning, and gets one call at a time until it answers. A server
-        that does not list the model, as a gateway with aliases or a key that may not list, gets a call as a trial.
+        """Ask every server for its models. One that does not answer is named in a warning.
 
         Raises:
-            UserError: No server answers, one refuses the key or the model, or its log-probs are those of another
-                distribution.
+            UserError: No server answers, one refuses the key, or vLLM serves other models only.
         """
-        servers = self.servers.all
-        results = await asyncio.gather(*map(self._check_server, servers), return_exceptions=True)
-        failures = []
-        for server, result in zip(servers, results, strict=True):
-            if isinstance(result, ModelError):
-                failures.append(result)
-                server.record_failure(result)
-            elif isinstance(result, BaseException):
-                raise result
-        if len(failures) == len(servers):
-            raise UserError(
-                f"no server answers at {', '.join(server.url for server in servers)} ({failures[0]}). "
-                f"Start one (for example `vllm serve {self.model}`) or correct the hostname.{self.servers.proxies()}"
-            )
-        await self._check_sampling()
+        if self._checked is None:
+            self._checked = asyncio.ensure_future(self._check())
+        await asyncio.shield(self._checked)
 
-    async def _check_sampling(self) -> None:
-        """Draw the first token of a text many times. Servers that return no log-probs are believed."""
-        if self.chat is None:
-            return
-        prompt = self._prompt([{"text": "The", "train": False}])
-        try:
-            found = await asyncio.gather(*(self._ask(prompt, sampling) for sampling in DRAWS))
-        except ModelError:
-            return  # what is wrong shows in the calls of the run
-        replies = chain.from_iterable(found)
-        tokens = [(reply.token_ids[0], reply.logprobs[0]) for reply in replies if reply.token_ids and reply.logprobs]
-        if len(tokens) == sum(sampling.n for sampling in DRAWS) and (odd := sampled_otherwise(tokens)):
-            raise UserError(
-                f"{self.model} at {', '.join(server.url for server in self.servers.all)} does not sample from the "
-                f"probabilities that it returns: {odd}. A server may apply the model's generation_config.json: "
-                "start it with --generation-config vllm."
-            )
-
-    async def _check_server(self, server: Server) -> None:
-        """Make a trial call to a server that does not list the model: it may have no list, or forbid or limit it.
-
-        Raises:
-            ModelError: The server does not answer.
-            UserError: It refuses the key or the model.
-        """
-        listed = await self.servers.models(server)
-        if self.model in listed:
-            return
-        messages: list[Message] = [{"role": "user", "content": "Hello."}]
-        prompt = _Prompt("chat", {"messages": messages})
-        if self.chat is not None:
-            prompt = self._prompt(self.chat.prompt(messages))
-        names = f"{self.model!r} among its models ({', '.join(listed[:5])})" if listed else "its models"
-        try:
-            await self._ask(prompt, Sampling(max_tokens=16), partial(self.servers.request, server))
-        except ModelError as error:
-            if error.kind in ("auth", "forbidden"):
+    async def _check(self) -> None:
+        results = await asyncio.gather(*map(self._check_server, self.servers.all))
+        if failures := [error for error in results if error is not None]:
+            if len(failures) == len(results):
                 raise UserError(
-                    f"{server.url} does not list {names}, and refuses a call to {self.model!r}, the key, or that there "
-                    f"is none: {error} OPENAI_API_KEY is sent to OpenAI's own API only: for others name a variable "
-                    "with --api_key_variable."
-                ) from error
-            if error.kind in SERVER_FAULTS and error.kind != "overloaded":
-                raise
-            if error.kind == "refused":
-                raise UserError(f"{server.url} does not list {names}, and refused a call: {error}") from error
-            logger.warning("%s does not list %s, and a trial call failed: %s", server.url, names, error)
-        else:
-            if listed:
-                logger.warning("%s does not list %s, but answered a call to it.", server.url, names)
+                    f"no server answers ({failures[0]}). Start one (for example `vllm serve {self.model}`) or correct "
+                    "the hostname."
+                )
+            logger.warning("%s", "; ".join(map(str, failures)))
 
-    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
+    async def _check_server(self, server: Server) -> ModelError | None:
+        try:
+            listed = await self.servers.models(server)
+        except ModelError as error:
+            if error.kind != "auth":
+                return error
+            raise UserError(
+                f"{server.url} refuses the key, or that there is none: {error} OPENAI_API_KEY is sent to OpenAI's own "
+                "API only: for others name a variable with --api_key_variable."
+            ) from error
+        owners = set(listed.values())
+        self._owners |= {listed[self.model]} if self.model in listed else owners
+        if listed and self.model not in listed:
+            text = f"{server.url} does not list {self.model!r} among its models ({', '.join([*listed][:5])})"
+            if owners <= set(OPEN_SERVERS):
+                raise UserError(f"{text}.")
+            logger.warning("%s", text)
+        return None
+
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
+        await self.check()  # whose servers decide which fields are sent
         if self.chat is not None:
-            return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
-        plain = [{"role": message["role"], "content": message["content"]} for message in messages]
-        return await self._replies(_Prompt("chat", {"messages": plain}), sampling)
+            prompt = prompt_ids(self.chat, prompt)
+        elif is_ids(prompt):
+            raise UserError(f"{self.model}: a prompt of token ids needs the model's tokenizer.")
+        replies = await self._call(prompt, sampling)
+        more = range(len(replies), sampling.n)
+        single = [replace(sampling, n=1, seed=sampling.seed + number) for number in more]
+        rest = await asyncio.gather(*(self._call(prompt, one) for one in single))
+        return [*replies, *(reply for (reply,) in rest)]
 
-    async def complete_parts(
-        self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
-    ) -> list[Completion]:
-        return await self._replies(self._prompt(parts, tokenizer), sampling)
+    async def _call(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
+        """At most `sampling.n` replies, asked for without the fields that the server refuses."""
+        path = "/completions" if is_ids(prompt) else "/chat/completions"
+        while True:
+            body = self._body(prompt, sampling)
+            try:
+                answer = await self.servers.post(path, body)
+                break
+            except ModelError as error:
+                if OUTPUT_LIMIT in str(error):
+                    return [Completion("", None, None, "length")]
+                if not self._leave_out(error, body):
+                    if is_ids(prompt) and isinstance(error.__cause__, openai.APIStatusError):
+                        error.args = (f"{error} (A server that takes no token ids needs the tokenizer `none`.)",)
+                    raise
+        self._served_as.add(str(answer.get("model") or self.model)[:200])
+        return read_replies(answer, self.chat)[: sampling.n]
+
+    def _body(self, prompt: Prompt, sampling: Sampling) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "n": sampling.n,
+            "seed": sampling.seed % 2**31,
+        }
+        is_open = bool(self._owners) and self._owners <= set(OPEN_SERVERS)
+        if is_open:
+            body |= PLAIN_SAMPLING
+        if is_ids(prompt):
+            body |= {"prompt": prompt, "logprobs": 0} | ({"return_token_ids": True} if is_open else {})
+        else:
+            body["messages"] = [{"role": message["role"], "content": message["content"]} for message in prompt]  # type: ignore[index]
+            body[self._token_limit] = body.pop("max_tokens")
+        body = {name: value for name, value in body.items() if name not in self._left_out} | self._request
+        return {name: value for name, value in body.items() if value is not None}
+
+    def _leave_out(self, error: ModelError, body: dict[str, Any]) -> bool:
+        """Leave out the optional field that a refusal names, from now on; return whether it names one."""
+        if error.kind != "refused":
+            return False
+        if "max_completion_tokens" in str(error) and "max_tokens" in body and "max_tokens" not in self._request:
+            if "messages" in body:
+                self._token_limit = "max_completion_tokens"
+                return True
+        for name in OPTIONAL:
+            # Names that a prompt may have as words are in quotes.
+            pattern = rf"\b{name}\b" if "_" in name else rf"['\"`]{name}['\"`]"
+            if name in body and name not in self._request and (error.param == name or re.search(pattern, str(error))):
+                if name not in self._left_out:
+                    logger.warning("%s: %s is not sent from now on (%s)", self.model, name, str(error)[:200])
+                self._left_out.add(name)
+                return True
+        return False
 
     def summary(self) -> dict[str, Any]:
-        """Return the calls and failures of each server by its URL, what servers refused, and who answered.
-
-        `left_out` is `RequestBody.changes`. `served_as` are the names that replies have for the model, if one of them
-        is another one.
-        """
-        found: dict[str, Any] = {"servers": self.servers.summary()}
-        if changes := self._body.changes():
-            found["left_out"] = changes
+        """Return the calls and failures of each server by its URL, the fields that servers refused, and the names that
+        replies have for the model, if one of them is another one."""
+        summary: dict[str, Any] = {"servers": self.servers.summary()}
+        left_out = sorted(self._left_out)
+        if self._token_limit != "max_tokens":
+            left_out.append(f"max_tokens (sent as {self._token_limit})")
+        if left_out:
+            summary["left_out"] = left_out
         if self._served_as - {self.model}:
-            found["served_as"] = sorted(self._served_as)[:MOST_NAMES]
-        return found
-
-    def waiting(self) -> str:
-        """Return what calls wait for, for a progress line; "" for nothing (`Servers.waiting`)."""
-        return self.servers.waiting()
+            summary["served_as"] = sorted(self._served_as)[:5]
+        return summary
 
     async def close(self) -> None:
         await self.servers.close()
 
-    def _prompt(self, parts: list[Part], tokenizer: str | None = None) -> _Prompt:
-        """Return a prompt of token ids, or of text if there is no tokenizer.
 
-        Its text is that for a server which tokenises it: without the BOS, if the server will add one.
-        """
-        text = parts_text(parts)
-        prompt = text if self.chat is None else self.chat.encode(parts, tokenizer)[0]
-        if self.chat is not None and self.chat.bos_text:
-            own = self.chat.tokenizer
-            if own("a")["input_ids"][:1] == [own.bos_token_id]:
-                text = text.removeprefix(self.chat.bos_text)
-        return _Prompt("text", {"prompt": prompt, "logprobs": 0, "return_token_ids": True}, text)
+def read_replies(answer: dict[str, Any], chat: ChatFormat | None = None) -> list[Completion]:
+    """Return the replies in a response, in order, each with its share of the completion tokens.
 
-    def _note_name(self, name: str) -> None:
-        """Note the name that a reply has for the model, with a warning if it is not the asked one with a date or so."""
-        if name not in self._served_as and len(self._served_as) < MOST_NAMES:
-            self._served_as.add(name)
-            if self.model.rpartition("/")[2].lower() not in name.lower():
-                logger.warning("%s: replies are by %r; is that the model that was meant?", self.model, name)
+    Args:
+        answer: The response.
+        chat: The model's chat format, to decode token ids that the server reports; None ignores them.
 
-    async def _replies(self, prompt: _Prompt, sampling: Sampling) -> list[Completion]:
-        """Return `sampling.n` replies from one call, or from n calls if the server gives one reply per call."""
-        found = [] if self._body.one_at_a_time else await self._ask(prompt, sampling)
-        if len(found) == sampling.n:
-            return found
-        if len(found) == 1 and not self._body.one_at_a_time:
-            logger.warning("%s gives one reply per call: %d calls per request from now on", self.model, sampling.n)
-            self._body.one_at_a_time = True
-        single = [replace(sampling, n=1, seed=sampling.seed + number) for number in range(len(found), sampling.n)]
-        replies = await asyncio.gather(*(self._ask(prompt, one) for one in single))
-        return [*found, *(reply for (reply,) in replies)]
-
-    async def _ask(
-        self, prompt: _Prompt, sampling: Sampling, send: Callable[..., Awaitable[list[Completion]]] | None = None
-    ) -> list[Completion]:
-        """Make one call, again without the parameters that the server refuses.
-
-        Raises:
-            ModelError: There is no reply.
-        """
-
-        def read(answer: dict[str, Any]) -> list[Completion]:
-            limit = sent.get("max_completion_tokens", sent.get("max_tokens"))  # `request` may have another one
-            found = completions(answer, sampling.n, prompt.kind, self.chat, limit if isinstance(limit, int) else None)
-            name = answer.get("model")  # hosted models have a date there
-            if isinstance(name, str) and name and not holds_secret(name):
-                self._note_name(without_surrogates(name)[:LONGEST_NAME])
-            return found
-
-        form, last = self._body.form, None
-        while True:
-            sent = self._body.build(prompt.fields, sampling, prompt.text, form)
-            try:
-                found = await (send or self.servers.call)(PATHS[prompt.kind], sent, read)
-            except ModelError as error:
-                if OUTPUT_LIMIT in str(error):
-                    return [Completion("", None, None, "length")] * sampling.n
-                if isinstance(error.__cause__, openai.NotFoundError) and prompt.kind == "text":
-                    error.args = (f"{error} (A server that has no {PATHS['text']} needs the tokenizer `none`.)",)
-                adapted = self._body.adapted(error, sent, form)
-                shown = None if adapted or error.kind != "refused" else _without_empty_messages(prompt)
-                if adapted is None and shown is None:
-                    if error.kind == "refused" and "max_tokens" in sent and re.search(r"\bmax_tokens\b", str(error)):
-                        error.args = (f"{error} {OTHER_LIMIT}",)
-                    raise
-                form, prompt, last = adapted or form, shown or prompt, error
-            else:
-                self._body.accept(form, last)
-                return found
+    Raises:
+        ModelError: The response has no replies, or a reply has failed: the content filter refused it, or the server
+            broke it off.
+    """
+    choices, usage = answer.get("choices"), answer.get("usage") or {}
+    if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
+        raise ModelError("malformed", f"no reply in the server's answer: {str(answer)[:300]}", retryable=True)
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    replies = []
+    for place, choice in enumerate(sorted(choices, key=lambda choice: choice.get("index") or 0)):
+        reason, message = choice.get("finish_reason"), choice.get("message") or choice
+        if reason in ("error", "abort"):
+            raise ModelError("server", f"the server broke the reply off (finish_reason {reason!r}).", retryable=True)
+        if reason == "content_filter" or message.get("refusal"):
+            raise ModelError("filtered", "the server's content filter refused this dialogue.")
+        text = message.get("content" if "message" in choice else "text") or ""
+        if not isinstance(text, str):
+            raise ModelError("malformed", f"the text of the server's reply is {type(text).__name__}.", retryable=True)
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a pair is no character
+        count = None if not written else written // len(choices) + (place < written % len(choices))
+        ids = None if chat is None else _token_ids(choice, chat)
+        if ids is not None and chat is not None:
+            text, count = chat.decode(ids), len(ids)
+        ending = "length" if reason == "length" else "stop"
+        replies.append(Completion(text, ids, _logprobs(choice, ids), ending, read or None, count))
+    return replies
 
 
-def _without_empty_messages(prompt: _Prompt) -> _Prompt | None:
-    """Return the prompt with a text in place of empty messages, which some servers refuse; None if none is empty."""
-    messages = prompt.fields.get("messages", ())
-    empty = [isinstance(message["content"], str) and not message["content"].strip() for message in messages]
-    if not any(empty):
+def _token_ids(choice: dict[str, Any], chat: ChatFormat) -> list[int] | None:
+    """The sampled ids; None if the server reports none, or not the one with which the model ended its reply, because
+    training would see a reply without its end."""
+    ids = choice.get("token_ids")
+    if not isinstance(ids, list) or not ids:
         return None
-    shown = [message | {"content": NO_TEXT} if none else message for message, none in zip(messages, empty, strict=True)]
-    return replace(prompt, fields=prompt.fields | {"messages": shown})
+    if not all(isinstance(token, int) and 0 <= token < chat.vocabulary for token in ids):
+        raise ModelError("malformed", f"the server's reply has token ids that {chat.name} does not know.")
+    cut = choice.get("finish_reason") == "length"
+    at_a_text = isinstance(choice.get("stop_reason"), str)  # at which the request had the server stop
+    return ids if cut or at_a_text or ids[-1] in chat.eos_ids else None
+
+
+def _logprobs(choice: dict[str, Any], ids: list[int] | None) -> list[float] | None:
+    """The log-probs of a text completion, if there is a finite one for each token."""
+    logprobs = (choice.get("logprobs") or {}).get("token_logprobs")
+    if not logprobs or (ids is not None and len(logprobs) != len(ids)):
+        return None
+    return logprobs if all(isinstance(value, int | float) and math.isfinite(value) for value in logprobs) else None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from sweet_rl.models.base import ChatModel, Completion, Sampling
+from sweet_rl.models.base import ChatModel, Completion, Prompt, Sampling, prompt_ids
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Message, Part
+from sweet_rl.runs.records import Part
 
 
 class PrefixedModel:
@@ -23,35 +22,22 @@ class PrefixedModel:
         if model.chat is None:
             raise UserError("a reply can only begin with a given text if the agent's tokenizer is available.")
         self.model, self.prefix, self.chat = model, prefix, model.chat
+        parts = self.chat.prompt([{"role": "user", "content": "Which?"}])
+        begun: Part = {"text": self.chat.lead + prefix, "train": False}
+        self._begun = self.chat.encode([*parts, begun])[0][len(self.chat.encode(parts)[0]) :]
 
     async def check(self) -> None:
         await self.model.check()
 
-    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
-        return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
+        replies = await self.model.complete([*prompt_ids(self.chat, prompt), *self._begun], sampling)
+        return [self._with_prefix(reply) for reply in replies]
 
-    async def complete_parts(
-        self, parts: Sequence[Part], sampling: Sampling, tokenizer: str | None = None
-    ) -> list[Completion]:
-        prompt: list[Part] = [*parts, {"text": self.chat.lead + self.prefix, "train": False}]
-        before, whole = (self.chat.encode(some, tokenizer)[0] for some in (parts, prompt))
-        begun = whole[len(before) :]
-        return [
-            replace(
-                completion,
-                text=self.prefix + completion.text if ids is None else self.chat.decode([*begun, *ids]),
-                token_ids=None if ids is None else [*begun, *ids],
-                logprobs=None,
-                prompt_tokens=_more(completion.prompt_tokens, -len(begun)),
-                completion_tokens=_more(completion.completion_tokens, len(begun)),
-            )
-            for completion in await self.model.complete_parts(prompt, sampling, tokenizer)
-            for ids in [completion.token_ids]
-        ]
+    def _with_prefix(self, reply: Completion) -> Completion:
+        ids = None if reply.token_ids is None else [*self._begun, *reply.token_ids]
+        written = None if reply.completion_tokens is None else reply.completion_tokens + len(self._begun)
+        text = self.prefix + reply.text if ids is None else self.chat.decode(ids)
+        return replace(reply, text=text, token_ids=ids, logprobs=None, completion_tokens=written)
 
     async def close(self) -> None:
         await self.model.close()
-
-
-def _more(count: int | None, number: int) -> int | None:
-    return None if count is None else max(count + number, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,14 +49,14 @@ class PromptLogprobs:
         if self._checked is None:
             self._checked = asyncio.ensure_future(self._check())
         await asyncio.shield(self._checked)
-        asked = {text.key: text for text in texts}
-        calls = [asyncio.ensure_future(self._ask(text, _read)) for text in asked.values()]
+        distinct = {text.key: text for text in texts}
+        calls = [asyncio.ensure_future(self._logprobs(text)) for text in distinct.values()]
         try:
-            found = dict(zip(asked, await asyncio.gather(*calls), strict=True))
+            logps = dict(zip(distinct, await asyncio.gather(*calls), strict=True))
         finally:
             for call in calls:
                 call.cancel()
-        return [found[text.key] for text in texts]
+        return [logps[text.key] for text in texts]
 
     async def close(self) -> None:
         """Close the connections."""
@@ -65,58 +65,51 @@ class PromptLogprobs:
     async def _check(self) -> None:
         """Keep the servers that have the model, and ask one of them for the log-probs of a text as a trial."""
         servers = self.servers.all
-        lists = await asyncio.gather(*map(self._listed, servers))
-        self.servers.all = [one for one, names in zip(servers, lists, strict=True) if isinstance(names, list)]
+        missing = await asyncio.gather(*map(self._missing, servers))
+        self.servers.all = [server for server, reason in zip(servers, missing, strict=True) if reason is None]
         if not self.servers.all:
-            found = "; ".join(f"{one.url}: {names}" for one, names in zip(servers, lists, strict=True))
-            raise UserError(f"no server has the model {self.model!r} ({found}). Start one: `vllm serve {self.model}`.")
+            reasons = "; ".join(f"{server.url}: {why}" for server, why in zip(servers, missing, strict=True))
+            raise UserError(
+                f"no server has the model {self.model!r} ({reasons}). Start one: `vllm serve {self.model}`."
+            )
         try:
-            await self._ask(TRIAL, _entries)
+            await self._entries(TRIAL)
         except ModelError as error:
             if error.kind in ("auth", "refused", "logprobs"):
                 raise UserError(f"{self.servers.all[0].url} gives no log-probs of a prompt: {error}") from error
 
-    async def _listed(self, server: Server) -> list[str] | str:
-        """The names that a server lists, if one of them or none is the model's; else what is wrong."""
+    async def _missing(self, server: Server) -> str | None:
+        """What is wrong with a server; None if it lists the model, or no models."""
         try:
             names = await self.servers.models(server)
         except ModelError as error:
             return str(error)
-        return names if not names or self.model in names else f"it has {', '.join(names[:5])}"
+        return None if not names or self.model in names else f"it has {', '.join([*names][:5])}"
 
-    async def _ask(self, text: EncodedText, read: Callable[[dict[str, Any], EncodedText], Any]) -> Any:
+    async def _entries(self, text: EncodedText) -> list[Any]:
+        """The entry of each token of a text. Raises ModelError if there is not one for each."""
         body = {"model": self.model, "prompt": text.ids.tolist(), "max_tokens": 1, "temperature": 0.0}
-        body["prompt_logprobs"] = 0  # that of the token alone
-        return await self.servers.call("/completions", body, lambda answer: read(answer, text))
+        answer = await self.servers.post("/completions", body | {"prompt_logprobs": 0})  # 0: of the token alone
+        choices = answer.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        tokens = choice.get("prompt_logprobs")
+        if not isinstance(tokens, list) or len(tokens) != len(text):
+            count = f"{len(tokens)} for {len(text)} tokens" if isinstance(tokens, list) else "none"
+            raise ModelError("logprobs", f"prompt_logprobs: {count}. Only vLLM is known to return them.")
+        return tokens
 
-
-def _entries(answer: dict[str, Any], text: EncodedText) -> list[Any]:
-    """The entry of each token of a text. Raises ModelError if there is not one for each."""
-    choices = answer.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-    tokens = choice.get("prompt_logprobs")
-    if not isinstance(tokens, list) or len(tokens) != len(text):
-        found = f"{len(tokens)} for {len(text)} tokens" if isinstance(tokens, list) else "none"
-        raise ModelError("logprobs", f"prompt_logprobs: {found}. Only vLLM is known to return them.")
-    return tokens
-
-
-def _read(answer: dict[str, Any], text: EncodedText) -> np.ndarray:
-    """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` is of this text, not of the server."""
-    tokens = _entries(answer, text)
-    values = [_value(tokens[place], text.ids[place]) for place in text.targets]
-    for place, value in zip(text.targets, values, strict=True):
-        if isinstance(value, float) and LEAST < value <= ROUNDING:  # NaN is not
-            continue
-        remedy = ""
-        if isinstance(value, float) and value > ROUNDING:
-            remedy = " Start the server with --logprobs-mode raw_logprobs."
-        raise ModelError("logprobs", f"prompt_logprobs: token {place} has {value}, which is no log-prob.{remedy}")
-    return np.asarray(values, dtype=np.float32)
-
-
-def _value(entry: Any, token: int) -> float | None:
-    """The log-prob of a token in the entry of its place, by token id."""
-    found = entry.get(str(token)) if isinstance(entry, dict) else None
-    value = found.get("logprob") if isinstance(found, dict) else None
-    return float(value) if isinstance(value, int | float) else None
+    async def _logprobs(self, text: EncodedText) -> np.ndarray:
+        """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` is of this text alone."""
+        tokens = await self._entries(text)
+        values = []
+        for place in text.targets:
+            entry = (tokens[place] or {}).get(str(text.ids[place])) or {}  # by token id
+            value = entry.get("logprob")
+            if not isinstance(value, int | float) or not LEAST < value <= ROUNDING:  # NaN is not
+                remedy = ""
+                if isinstance(value, int | float) and value > ROUNDING:
+                    remedy = " Start the server with --logprobs-mode raw_logprobs."
+                text_of = f"prompt_logprobs: token {place} has {value}, which is no log-prob.{remedy}"
+                raise ModelError("logprobs", text_of)
+            values.append(value)
+        return np.asarray(values, dtype=np.float32)

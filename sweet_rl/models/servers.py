@@ -1,50 +1,37 @@
-"""Servers with the OpenAI API that serve the same model: which one gets a call, and when it is made again.
+"""Servers with the OpenAI API that serve the same model: which one gets a call, and how long a run waits for one.
 
-Retries and time-outs of a request are those of the package `openai`: connection errors, time-outs, 408, 409, 429 and
-5xx are tried again after growing pauses, or after the pause that the server asks for (Retry-After, up to the client's
-own limit of one or two minutes). The code here adds what that client does not do: a call that one server cannot answer
-goes to another one, a reply that cannot be read is requested again, and a run waits for a server that restarts.
+Retries are those of the package `openai`: connection errors, time-outs, 408, 409, 429 and 5xx are tried again after
+growing pauses, or after the one that the server asks for (Retry-After). Added here: a call that one server cannot
+answer goes to another one, and a run waits `patience` seconds for servers that restart or limit the rate.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-import aiohttp
 import openai
 
-from sweet_rl.models.base import ModelError
-from sweet_rl.models.failures import (
-    CONNECT_SECONDS,
-    RETRIES,
-    SERVER_FAULTS,
-    AnswerTooLarge,
-    CannotConnect,
-    refusal,
-    settled,
-    transport_error,
-)
-from sweet_rl.models.hostnames import LOOPBACK, base_url, proxy_note
+from sweet_rl.models.base import TOO_LONG, ModelError
+from sweet_rl.models.settings import LOOPBACK, base_url
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.redaction import note_secret
+from sweet_rl.runs.redaction import note_secret, redacted
 
 logger = logging.getLogger(__name__)
-LIST_SECONDS = 60.0  # within which a server must list its models
-# Largest answer in bytes, unpacked: 16 replies of 32,768 tokens with log-probs have 50 MiB. For each byte of a request
-# it may be larger: `prompt_logprobs` give a token id, which has about 6 bytes, an entry of about 110.
-ANSWER_BYTES, ANSWER_BYTES_PER_BYTE = 64 << 20, 64
-ATTEMPTS = 3  # requests for one reply, each with the client's retries
-LONGEST_PAUSE = 120.0  # seconds between two attempts; a longer one that a server asks for is not kept
-T = TypeVar("T")
+ATTEMPTS = 3  # calls for one reply that time out, or that fail on several servers
+RETRIES = 10  # of openai's client, if there is one server; with several another one is asked sooner
+LONGEST_PAUSE = 60.0  # seconds
+CONNECT_SECONDS = 30.0
+WAITED_FOR = ("connection", "overloaded")  # for `patience` seconds
+SERVER_FAULTS = (*WAITED_FOR, "timeout", "server")
+NO_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
+FILTERED = ("content_filter", "content_policy_violation")
 
 
 @dataclass(eq=False)
@@ -54,78 +41,24 @@ class Server:
     Attributes:
         url: Its base URL.
         client: The OpenAI client for this base URL.
-        places: Semaphore with one place for each call that may be in progress.
-        calls: Number of calls that are in progress or wait for a place.
-        works: Whether it answered the last call. One that did not gets one call at a time if there are other servers.
-        limited_until: Time (`time.monotonic`) until which it asks for no further requests.
+        slots: Semaphore with one slot for each call that may be in progress.
+        calls: Number of calls that are in progress or wait for a slot.
+        down_until: Time (`time.monotonic`) until which other servers are preferred, because it has just failed.
         answered: Number of answered calls.
         failed: Number of failed calls per kind.
-        rate_limits: Number of answers with the status 429.
     """
 
     url: str
     client: openai.AsyncOpenAI
-    places: asyncio.Semaphore
+    slots: asyncio.Semaphore
     calls: int = 0
-    works: bool = True
-    limited_until: float = 0.0
+    down_until: float = 0.0
     answered: int = 0
     failed: Counter[str] = field(default_factory=Counter)
-    rate_limits: int = 0
-
-    def record_failure(self, error: ModelError) -> None:
-        """Note that a call failed because of the server. The first time is a warning, the others are in the summary."""
-        level = logging.INFO if any(kind in SERVER_FAULTS for kind in self.failed) else logging.WARNING
-        logger.log(level, "%s failed (%s): %s", self.url, error.kind, str(error)[:300])
-        self.works = False
 
     def summary(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"calls": self.answered + sum(self.failed.values())}
-        if self.failed:
-            found["failed"] = dict(sorted(self.failed.items()))
-        if self.rate_limits:
-            found["rate_limits"] = self.rate_limits
-        return found
-
-
-class _LimitedClient(openai.DefaultAioHttpClient):
-    """An HTTP client with a limit of time and one of bytes for each whole answer.
-
-    The time goes on while bytes arrive, and bytes are counted as they arrive and are unpacked. Answers that arrive at
-    the same time are not counted together.
-    """
-
-    async def send(self, request: Any, **options: Any) -> Any:
-        seconds = request.extensions["timeout"]["read"]
-        try:
-            async with asyncio.timeout(seconds):
-                return await _whole(await super().send(request, **options | {"stream": True}))
-        except TimeoutError as error:
-            package = sys.modules[type(request).__module__.partition(".")[0]]  # httpx or httpx2, by openai's version
-            raise package.ReadTimeout(f"no whole answer within {seconds:g} s", request=request) from error
-
-
-async def _whole(response: Any) -> Any:
-    """The response with all its bytes. Raises AnswerTooLarge, which the client does not request again."""
-    most = ANSWER_BYTES + ANSWER_BYTES_PER_BYTE * len(response.request.content)
-    parts, size = [], 0
-    try:
-        async for part in response.aiter_bytes():
-            parts.append(part)
-            size += len(part)
-            if size > most:
-                raise AnswerTooLarge(most)
-    finally:
-        await response.aclose()
-    packed = ("content-encoding", "content-length", "transfer-encoding")
-    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in packed]
-    return type(response)(
-        response.status_code,
-        headers=headers,
-        content=b"".join(parts),
-        request=response.request,
-        extensions=response.extensions,
-    )
+        summary: dict[str, Any] = {"calls": self.answered + sum(self.failed.values())}
+        return summary | ({"failed": dict(sorted(self.failed.items()))} if self.failed else {})
 
 
 class Servers:
@@ -133,13 +66,12 @@ class Servers:
 
     Args:
         hostnames: Hosts (`node1`, `node1:8001`: http, port 8000 by default) or full base URLs.
-        api_key: Bearer token. Without one there is no such header, nor any that the client takes from the environment
-            (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS).
-        timeout: Seconds within which a server must answer a request.
+        api_key: Bearer token; local servers need none.
+        timeout: Seconds within which a server must have answered a call, with the client's retries.
         concurrency: Largest number of calls that one server has in progress.
         patience: Seconds without any answer from any server after which calls raise UserError.
-        pause: Seconds before a call is made again when all servers have failed it. They double each time, and a random
-            part of at most half is taken off.
+        pause: Seconds before a call is made again when all servers have failed it. They double each time.
+        retries: Number of retries of the client.
 
     Attributes:
         all: The servers, each base URL once.
@@ -155,119 +87,89 @@ class Servers:
         timeout: float = 600.0,
         concurrency: int = 256,
         patience: float = 600.0,
-        pause: float = 5.0,
+        pause: float = 1.0,
+        retries: int | None = None,
     ) -> None:
         note_secret(api_key or "")
         self._timeout, self._patience, self._pause = timeout, patience, pause
-        limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
-        hooks: Any = {"response": [self._note_limit]}
-        direct = dict.fromkeys(
-            (f"all://[{host}]" if ":" in host else f"all://{host}" for host in LOOPBACK), None
-        )  # whatever HTTP_PROXY says
-        self._connections = _LimitedClient(limits=limits, event_hooks=hooks, follow_redirects=False, mounts=direct)
-        self.all: list[Server] = []
-        for url in dict.fromkeys(map(base_url, hostnames)):
-            client = openai.AsyncOpenAI(
-                base_url=url,
-                api_key=api_key or "none",
-                timeout=openai.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
-                max_retries=RETRIES,
-                http_client=self._connections,
+        urls = list(dict.fromkeys(map(base_url, hostnames)))
+        direct: Any = {f"all://[{host}]" if ":" in host else f"all://{host}": None for host in LOOPBACK}
+        self._connections = openai.DefaultAioHttpClient(
+            limits=type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0),  # 0: no limit beside the slots
+            follow_redirects=False,  # they could name any host
+            mounts=direct,  # whatever HTTP_PROXY says
+        )
+        self.all = [
+            Server(
+                url,
+                openai.AsyncOpenAI(
+                    base_url=url,
+                    api_key=api_key or "none",
+                    timeout=openai.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+                    max_retries=retries if retries is not None else RETRIES if len(urls) == 1 else 2,
+                    http_client=self._connections,
+                ),
+                asyncio.Semaphore(concurrency),
             )
-            self.all.append(Server(url, client, asyncio.Semaphore(concurrency)))
-        headers = {"Authorization", *client.default_headers} - {"Accept", "Content-Type", "User-Agent"}
-        self._options: Any = {} if api_key else {"headers": {name: openai.Omit() for name in headers}}
-        self._silent_since: float | None = None  # time of the first failure after the last answer
+            for url in urls
+        ]
+        headers = {"Authorization", *self.all[0].client.default_headers} - {"Accept", "Content-Type", "User-Agent"}
+        # A server without a key gets none of the environment's either (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS).
+        self._options: Any = {} if api_key else {"headers": dict.fromkeys(headers, openai.Omit())}
+        self._answered = 0.0  # time of the last answer
 
-    async def call(self, path: str, body: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
-        """Return what `read` makes of the JSON object with which a server answers.
-
-        A call fails after `ATTEMPTS` requests, each on another server if there is one. Requests that find no server to
-        connect to, or an overloaded one, do not count for `patience` seconds from the first failure.
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the JSON object with which a server answers.
 
         Args:
             path: Path of the request below the base URL.
             body: Body of the request.
-            read: Function that raises ModelError if it cannot use the answer.
 
         Raises:
-            ModelError: There is no answer; the last failure. The cause of a refusal is an openai.APIStatusError.
-            UserError: No server has answered for `patience` seconds, or this process has too many open connections.
+            ModelError: There is no answer. Its cause is openai's exception, or TimeoutError.
+            UserError: No server has answered for `patience` seconds.
         """
-        fails_since: float | None = None
-        attempts, pause, failed_on = 0, self._pause, set[Server]()
+        attempts, pause, fails_since = 1, self._pause, None
         while True:
-            server = self._next(failed_on)
+            server = min(self.all, key=lambda one: (one.down_until > time.monotonic(), one.calls))
             try:
-                return await self.request(server, path, body, read)
+                return await self._post(server, path, body)
             except ModelError as error:
-                if error.kind not in SERVER_FAULTS or (error.kind == "auth" and not self._may_pass(server)):
-                    raise
                 now = time.monotonic()
-                fails_since = fails_since or now  # not the time of the call, which may have waited long for a place
-                self._raise_if_silent(error, now)
-                waits = error.kind == "overloaded" or isinstance(error, CannotConnect)
-                attempts += not (waits and now - fails_since <= self._patience)
-                if attempts == ATTEMPTS:
-                    raise settled(error, False) from error.__cause__
-            failed_on.add(server)
-            if len(failed_on) == len(self.all):
-                failed_on.clear()
+                fails_since = fails_since or now
+                if error.kind in WAITED_FOR:
+                    silent = now - max(fails_since, self._answered)
+                    if silent > self._patience:
+                        raise self._silent(silent, error) from error
+                elif attempts < ATTEMPTS and (
+                    error.kind == "timeout" or (error.kind == "server" and len(self.all) > 1)
+                ):
+                    attempts += 1
+                else:
+                    raise
+                server.down_until = now + pause
+            if all(one.down_until > now for one in self.all):
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def models(self, server: Server) -> list[str]:
-        """Return the names of the models that the server lists; none if it has no such list, or forbids it.
+    async def models(self, server: Server) -> dict[str, str]:
+        """Return the models that the server lists and their owners; none if it has no such list, or forbids it.
 
         Raises:
-            ModelError: The server does not answer at all.
+            ModelError: The server does not answer, or refuses the key.
         """
+        client = server.client.with_options(max_retries=min(2, server.client.max_retries))
         try:
-            options: Any = {**self._options, "timeout": LIST_SECONDS}
-            request = server.client.get("/models", cast_to=object, options=options)
-            answer = await self._answer(server, request, LIST_SECONDS)
-        except ModelError as error:
-            if error.kind in ("timeout", "connection"):
-                raise
-            return []
-        listed = answer.get("data") if isinstance(answer, dict) else answer  # Together's list is bare
-        return [str(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-
-    async def request(self, server: Server, path: str, body: dict[str, Any], read: Callable[[dict], T]) -> T:
-        """Return what `read` makes of the answer of this server. Raises ModelError; the client has repeated it."""
-        server.calls += 1
-        try:
-            async with server.places:
-                await asyncio.sleep(server.limited_until - time.monotonic())
-                post = server.client.post(path, cast_to=object, body=body, options=self._options)
-                answer = await self._answer(server, post, self._timeout)
-                if not isinstance(answer, dict):
-                    text = f"the answer of {server.url} is {type(answer).__name__}, expected a JSON object."
-                    raise ModelError("malformed", text, True)
-                found = read(answer)
-        except ModelError as raised:
-            error = settled(raised, True) if server.answered else raised
-            if error.kind in SERVER_FAULTS:
-                server.record_failure(error)
-            else:
-                self._record_answer(server)
-            server.failed[error.kind] += 1
-            raise error from raised.__cause__
-        finally:
-            server.calls -= 1
-        server.answered += 1
-        self._record_answer(server)
-        return found
-
-    def waiting(self) -> str:
-        """Return how often servers limited the rate and how long calls wait now, for a progress line; "" if not now."""
-        seconds = max(server.limited_until for server in self.all) - time.monotonic()
-        count = sum(server.rate_limits for server in self.all)
-        return f"rate limit (429) {count} times, waits {seconds:.0f} s" if seconds > 0 else ""
-
-    def proxies(self) -> str:
-        """Return which servers are asked through a proxy of the environment, as sentences; "" for none."""
-        return "".join(f" {note}" for server in self.all if (note := proxy_note(server.url)))
+            async with asyncio.timeout(self._timeout):
+                listed: Any = await client.get("/models", cast_to=object, options=self._options)
+        except (openai.OpenAIError, TimeoutError) as error:
+            failure = model_error(error, server.url)
+            if failure.kind in SERVER_FAULTS or isinstance(error, openai.AuthenticationError):
+                raise failure from error
+            return {}
+        listed = listed.get("data") if isinstance(listed, dict) else listed  # Together's list is bare
+        rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+        return {str(row.get("id")): str(row.get("owned_by")) for row in rows}
 
     def summary(self) -> dict[str, Any]:
         """Return the calls and failures by kind of each server that was called, by its URL."""
@@ -276,58 +178,63 @@ class Servers:
     async def close(self) -> None:
         await self._connections.aclose()
 
-    def _next(self, failed_on: set[Server]) -> Server:
-        """Return the server with the fewest calls on which this call has not failed.
-
-        One that did not answer its last call is taken if it has no call in progress, but after one that works.
-        """
-        left = [server for server in self.all if server not in failed_on]
-        return min(left, key=lambda server: (not server.works and server.calls > 0, server.calls, not server.works))
-
-    def _record_answer(self, server: Server) -> None:
-        server.works, self._silent_since = True, None
-
-    async def _note_limit(self, response: Any) -> None:
-        """Count an answer 429 and note its pause; the client repeats the request without telling."""
-        if response.status_code != 429:
-            return
+    async def _post(self, server: Server, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        server.calls += 1
         try:
-            seconds = float(response.headers["retry-after"])
-        except (KeyError, ValueError):  # none, or a date
-            seconds = 0.0
-        pause = seconds if 0 < seconds <= LONGEST_PAUSE else self._pause
-        for server in self.all:
-            if str(response.request.url).startswith(server.url + "/"):
-                server.rate_limits += 1
-                if server.rate_limits == 1:
-                    logger.warning("%s limits the rate (429): calls wait", server.url)
-                server.limited_until = max(server.limited_until, time.monotonic() + pause)
+            async with server.slots, asyncio.timeout(self._timeout):
+                answer: Any = await server.client.post(path, cast_to=object, body=body, options=self._options)
+            if not isinstance(answer, dict):
+                raise ModelError("malformed", f"the answer of {server.url} is no JSON object: {str(answer)[:200]!r}")
+        except (openai.OpenAIError, TimeoutError, ValueError) as error:
+            raise self._failed(server, model_error(error, server.url)) from error
+        except ModelError as error:
+            raise self._failed(server, error) from None
+        finally:
+            server.calls -= 1
+        server.answered += 1
+        server.down_until, self._answered = 0.0, time.monotonic()
+        return answer
 
-    def _raise_if_silent(self, error: ModelError, now: float) -> None:
-        self._silent_since = self._silent_since or now
-        if now - self._silent_since > self._patience:
-            found, remedy = "no server has answered", "Start one"
-            if error.kind in ("malformed", "auth", "overloaded"):  # they answer
-                found, remedy = "no server has given an answer that can be used", "See to that"
-            raise UserError(
-                f"{found} for {now - self._silent_since:.0f} s "
-                f"({', '.join(server.url for server in self.all)}; the last failure: {error}). {remedy} and give the "
-                f"same command again: it continues.{self.proxies()}"
-            ) from error
+    def _failed(self, server: Server, error: ModelError) -> ModelError:
+        if error.kind not in SERVER_FAULTS:
+            self._answered = time.monotonic()
+        elif not any(kind in SERVER_FAULTS for kind in server.failed):
+            logger.warning("%s failed (%s): %s", server.url, error.kind, str(error)[:300])
+        server.failed[error.kind] += 1
+        return error
 
-    def _may_pass(self, server: Server) -> bool:
-        """Return whether another attempt may succeed after the server refused the key or the model."""
-        return server.answered > 0 or len(self.all) > 1
+    def _silent(self, seconds: float, error: ModelError) -> UserError:
+        what, remedy = "no server has answered", "Start one"
+        if error.kind == "overloaded":
+            what, remedy = "every server has limited the rate", "Lower --concurrency or raise --patience"
+        urls = ", ".join(server.url for server in self.all)
+        return UserError(
+            f"{what} for {seconds:.0f} s ({urls}; the last failure: {error}). {remedy} and give the same command "
+            "again: it continues."
+        )
 
-    async def _answer(self, server: Server, request: Any, seconds: float) -> object:
-        """Return the JSON value of the response to a request of the client, which has a time limit of `seconds`."""
-        try:
-            answer: object = await request
-            # The client returns the text of a response that does not call itself JSON.
-            return json.loads(answer) if isinstance(answer, str) else answer
-        except (ValueError, RecursionError) as error:
-            raise ModelError("malformed", f"the answer of {server.url} is no JSON ({error}).", True) from error
-        except openai.APIStatusError as error:
-            raise refusal(error) from error
-        except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
-            raise transport_error(error, server.url, seconds) from error
+
+def model_error(error: Exception, url: str) -> ModelError:
+    """Return what a failed request means."""
+    text = redacted(str(error))[:2000]
+    refused = type(error.__cause__).__name__ == "ConnectTimeout"  # which the transport makes of every failed connection
+    if isinstance(error, openai.APITimeoutError | TimeoutError) and not refused:
+        return ModelError("timeout", f"no answer from {url} within the time limit (--timeout).", True)
+    if isinstance(error, openai.APIConnectionError):
+        return ModelError("connection", f"{url} cannot be reached: {redacted(str(error.__cause__ or error))}", True)
+    if not isinstance(error, openai.APIStatusError):
+        return ModelError("malformed", f"the answer of {url} cannot be read: {text}", True)
+    status = error.status_code
+    if status < 400:
+        text = redacted(f"HTTP {status}: {url} redirects to {error.response.headers.get('location')}")
+    if status in (401, 402, 404) or error.code in NO_CREDIT:
+        return ModelError("auth", text)
+    if status == 429 or status == 503:
+        return ModelError("overloaded", text, True)
+    if error.code == "context_length_exceeded" or TOO_LONG.search(text):
+        return ModelError("context", text)
+    if error.code in FILTERED:
+        return ModelError("filtered", text)
+    if status >= 500:
+        return ModelError("server", text, True)
+    return ModelError("refused", text, param=error.param)

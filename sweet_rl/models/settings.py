@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
+import urllib.parse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from sweet_rl.models.hostnames import api_key, base_url, split_hostnames
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.redaction import note_secret
+
+HOSTED = "https://api.openai.com/v1"
+KEY_VARIABLE = "OPENAI_API_KEY"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # what else is given may be a key itself: it is not shown
+
+Attention = Literal["flex", "masked", "plain"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionSettings:
+    """How attention is computed by whatever computes log-probs in this process.
+
+    Attributes:
+        attention: Way to compute attention; the results are equal up to rounding: flex (FlexAttention, compiled; it
+            needs a GPU and a C compiler), masked (a mask of the row's length squared) or plain (each text by itself,
+            its prompt too). Default: flex on a GPU, and no mask at all on a CPU.
+    """
+
+    attention: Annotated[Attention | None, UNRECORDED] = None
 
 
 @dataclass(frozen=True)
@@ -60,19 +83,18 @@ class CallSettings:
     """How calls are made, the same for all models of a run. No reply depends on these settings.
 
     Attributes:
-        timeout: Seconds within which a server must have answered a request whole; then the request is made again.
-        patience: Seconds without any server that answers after which the run stops; the same command continues it.
+        timeout: Seconds within which a server must have answered a request, tried again if it fails at once; then the
+            request is made again, at most twice.
+        patience: Seconds without any server that answers, or with a rate limit for all calls, after which the run
+            stops; the same command continues it.
         endpoint_concurrency: Largest number of calls that one server has in progress.
         cache: Folder in which model calls are stored and looked up.
-        max_calls: Largest number of replies that servers are asked for, without those in the cache; then the run stops,
-            and the same command continues it.
     """
 
     timeout: float = 600.0
     patience: float = 600.0
     endpoint_concurrency: int = 256
     cache: str | None = None
-    max_calls: int | None = None
 
     def __post_init__(self) -> None:
         if self.timeout <= 0:
@@ -81,7 +103,64 @@ class CallSettings:
             raise UserError(f"--patience is {self.patience}; it must be at least 0 seconds.")
         if self.endpoint_concurrency < 1:
             raise UserError(f"--endpoint_concurrency is {self.endpoint_concurrency}; it must be at least 1.")
-        if self.max_calls is not None and self.max_calls < 1:
-            raise UserError(f"--max_calls is {self.max_calls}; it must be at least 1.")
-        if self.max_calls is not None and self.cache is None:
-            raise UserError("--max_calls needs --cache FOLDER, which keeps the replies of dialogues in progress.")
+
+
+def split_hostnames(hostname: str | None) -> list[str]:
+    """Return the names in a list with commas. Raises UserError if there is a user, a password or a query in it."""
+    text = (hostname or "").strip()
+    _check_no_secret(text)
+    return [name for name in text.split(",") if name.strip()]
+
+
+def base_url(hostname: str) -> str:
+    """Return `http://host:8000/v1` for a host or a host with a port; a full URL is returned unchanged.
+
+    Raises:
+        UserError: It is none of these.
+    """
+    name = hostname.strip().rstrip("/")
+    _check_no_secret(name)
+    url = name if "://" in name else f"http://{name}"
+    try:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or any(map(str.isspace, name)):
+            raise ValueError("no host")
+        has_port = parts.port is not None  # raises ValueError for a port that is none
+    except ValueError as error:
+        raise UserError(
+            f"{hostname!r} is no server ({error}); give host, host:port or a full URL, several separated by commas."
+        ) from error
+    if "://" in name:
+        return name
+    return f"{url}/v1" if has_port else f"{url}:8000/v1"
+
+
+def api_key(variable: str | None, urls: Sequence[str]) -> str | None:
+    """Return the key for these servers: that of the variable, or without one the key of OpenAI for its own API alone.
+
+    Raises:
+        UserError: The variable is not set, or its value cannot be sent. The message does not show the value.
+    """
+    if variable is None and not all(map(_is_openai, urls)):
+        return None
+    key = os.environ.get(variable or KEY_VARIABLE, "").strip()
+    if variable is not None and not key:
+        name = f" {variable}" if NAME_OF_VARIABLE.fullmatch(variable) else ""
+        raise UserError(f"--api_key_variable (or the like) names an environment variable{name} that is not set.")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise UserError("the API key has a space, a line break or a character beyond ASCII: no request can have it.")
+    note_secret(key)
+    return key or None
+
+
+def _check_no_secret(hostname: str) -> None:
+    if any(character in hostname for character in "@?#\\"):
+        raise UserError(
+            "a hostname has no user, password or query (none of @ ? # \\): put a key into an environment variable, and "
+            "name that with --api_key_variable."
+        )
+
+
+def _is_openai(url: str) -> bool:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme == "https" and parts.netloc.lower() in ("api.openai.com", "api.openai.com:443")

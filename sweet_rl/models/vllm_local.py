@@ -5,63 +5,22 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from sweet_rl.models.base import TOO_LONG, Completion, ModelError, Sampling
+import torch
+
+from sweet_rl.models.base import TOO_LONG, Completion, ModelError, Prompt, Sampling, prompt_ids
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import gpu_memory, gpus_for, parameter_count
 from sweet_rl.runs.errors import UserError, first_line
-from sweet_rl.runs.records import Message, Part
-
-MOST_OF_A_GPU = 0.9  # of its memory, where nothing else is
-BESIDE_NOTHING = 1e9  # bytes of a GPU that are left free
-BESIDE_A_MODEL = 6e9  # the same where this process has loaded another model, a critic, which needs it to compute
-
-
-def parallel_sizes(path: str) -> dict[str, int]:
-    """How vLLM uses all visible GPUs: as many engines as they hold, each on as few GPUs as hold its weights.
-
-    Returns:
-        The fields of AsyncEngineArgs; none with fewer than two GPUs.
-    """
-    memory = gpu_memory()
-    if len(memory) < 2:
-        return {}
-    each = gpus_for(2 * parameter_count(path), memory)
-    return {"tensor_parallel_size": each, "data_parallel_size": len(memory) // each}
-
-
-def memory_share() -> dict[str, float]:
-    """How much of the GPUs' memory vLLM takes: what is free of the fullest one, less the room of other work there.
-
-    Returns:
-        gpu_memory_utilization, a share of a GPU's memory; nothing without a GPU.
-
-    Raises:
-        UserError: Next to nothing is free.
-    """
-    import torch
-
-    shares = []
-    for number, (free, total) in enumerate(zip(gpu_memory(free=True), gpu_memory(), strict=True)):
-        room = BESIDE_A_MODEL if torch.cuda.memory_allocated(number) else BESIDE_NOTHING
-        if free < 2 * room:
-            raise UserError(
-                f"vLLM: {free / 1e9:.1f} of the {total / 1e9:.1f} GB of GPU {number} are free. End what else runs "
-                "there (nvidia-smi), or name other GPUs in CUDA_VISIBLE_DEVICES."
-            )
-        shares.append((free - room) / total)
-    return {"gpu_memory_utilization": min(MOST_OF_A_GPU, *shares)} if shares else {}
 
 
 class VLLMModel:
-    """A checkpoint in vLLM's asynchronous engine, on all visible GPUs (`parallel_sizes`).
+    """A checkpoint in vLLM's asynchronous engine.
 
     The engine is started as a server is, with as many sequences at a time, for the longest texts that fit beside the
-    weights, in the memory that is free at its start.
+    weights; one copy on each visible GPU, unless `engine_settings` divide them otherwise.
 
     Args:
         path: Checkpoint folder or hub name.
-        engine_settings: Fields of vLLM's AsyncEngineArgs (tensor_parallel_size, max_model_len, ...), which replace
-            these.
+        engine_settings: Fields of vLLM's AsyncEngineArgs (data_parallel_size, gpu_memory_utilization, ...).
 
     Raises:
         UserError: vLLM is not installed.
@@ -90,14 +49,12 @@ class VLLMModel:
             from vllm.v1.engine.async_llm import AsyncLLM
 
             settings: dict[str, Any] = {"model": self.path, "logprobs_mode": "processed_logprobs", "max_model_len": -1}
-            settings |= parallel_sizes(self.path)
-            if not {"gpu_memory_utilization", "kv_cache_memory_bytes"} & self.engine_settings.keys():
-                settings |= memory_share()
-            settings |= self.engine_settings
+            if not {"tensor_parallel_size", "data_parallel_size"} & self.engine_settings.keys():
+                settings["data_parallel_size"] = max(1, torch.cuda.device_count())
             try:
                 # In its default context AsyncLLM runs 128 sequences of 2,048 tokens in all, whatever the GPU.
                 self._engine = AsyncLLM.from_engine_args(
-                    AsyncEngineArgs(**settings), usage_context=UsageContext.OPENAI_API_SERVER
+                    AsyncEngineArgs(**settings | self.engine_settings), usage_context=UsageContext.OPENAI_API_SERVER
                 )
             except (TypeError, ValueError, RuntimeError) as error:
                 raise UserError(
@@ -106,16 +63,11 @@ class VLLMModel:
                 ) from error
         return self._engine
 
-    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
-        return await self.complete_parts(self.chat.prompt(messages), sampling, self.chat.fingerprint)
-
-    async def complete_parts(
-        self, parts: list[Part], sampling: Sampling, tokenizer: str | None = None
-    ) -> list[Completion]:
+    async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        ids, _ = self.chat.encode(parts, tokenizer)
+        ids = prompt_ids(self.chat, prompt)
         settings = SamplingParams(
             n=sampling.n,
             temperature=sampling.temperature,
@@ -126,18 +78,17 @@ class VLLMModel:
             logprobs=0,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        final = None
+        name, final = f"sweet-{next(self._numbers)}", None
         try:
-            async for output in self._start().generate(
-                {"prompt_token_ids": ids}, settings, f"sweet-{next(self._numbers)}"
-            ):
+            async for output in self._start().generate({"prompt_token_ids": ids}, settings, name):
                 final = output
         except Exception as error:  # the classes of the engine's errors differ between versions
             kind = "context" if TOO_LONG.search(str(error)) else "engine"
             raise ModelError(kind, f"{type(error).__name__}: {error}") from error
         if final is None or len(final.outputs) != sampling.n:
             raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")
-        return [self._completion(output, len(ids)) for output in sorted(final.outputs, key=lambda one: one.index)]
+        outputs = sorted(final.outputs, key=lambda output: output.index)
+        return [self._completion(output, len(ids)) for output in outputs]
 
     def _completion(self, output: Any, prompt_tokens: int) -> Completion:
         ids = list(output.token_ids)

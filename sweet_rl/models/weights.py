@@ -1,4 +1,4 @@
-"""A model by its name: where it lies, whether it can be loaded, its weights, and how many GPUs it needs.
+"""A model by its name: where it lies, its configuration, its context and its weights.
 
 Sampling, scoring and training load models here and nowhere else. A name is that of a packaged agent, a checkpoint
 folder, or the name of a model on the Hugging Face hub (which transformers downloads).
@@ -7,21 +7,20 @@ folder, or the name of a model on the Hugging Face hub (which transformers downl
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweet_rl.models.threads import choose_threads
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 
 if TYPE_CHECKING:
     import torch
 
 PACKAGED = Path(__file__).parent / "packaged"
-GPU_SHARE = 0.8  # of a GPU that weights may take; the rest is for what is computed with them
+GPU_SHARE = 0.8  # of a GPU's free memory that frozen weights may take; the rest is for what is computed with them
 _ADAPTER = "adapter_config.json"
-_WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
+_STRETCHED = ("linear", "yarn")  # rotary embeddings that reach beyond the original context whatever a text's length
+_BY_LENGTH = ("dynamic", "longrope")  # those that would rotate a text as the longest text of its batch needs it
 
 
 def model_path(name: str) -> str:
@@ -52,17 +51,29 @@ def load_config(name: str | Path) -> Any:
         return AutoConfig.from_pretrained(model_path(str(name)))
 
 
-def check_loadable(name: str | Path) -> None:
-    """Check a model's configuration and, in a folder, its weight files, without loading them.
+def context_length(config: Any) -> int | None:
+    """Return the number of tokens that a text of the model may have, or None if its configuration does not tell.
 
-    Raises:
-        UserError: The configuration cannot be read, or weights are missing or damaged.
+    Linear and YaRN scaling stretch the context by their factor. With LongRoPE and dynamic NTK it is the original
+    context, because beyond it a text would be rotated as the longest text of its batch. A sliding window is no limit.
     """
-    load_config(name)
-    folder = Path(model_path(str(name)))
-    if folder.is_dir():
-        for file in _weight_files(folder):
-            check_weights(file)
+    text = config.get_text_config()
+    limit = getattr(text, "max_position_embeddings", None) or getattr(text, "max_seq_len", None)  # the second: MPT
+    if not limit:
+        return None
+    rope = getattr(text, "rope_parameters", None) or {}
+    original = rope.get("original_max_position_embeddings") or limit
+    if rope.get("rope_type") in _BY_LENGTH:
+        return min(original, limit)
+    if rope.get("rope_type") in _STRETCHED:
+        limit = max(limit, int(original * (rope.get("factor") or 1)))
+    return max(limit, getattr(text, "model_max_length", None) or 0)  # Command-R names its context so
+
+
+def check_length(tokens: int, context: int | None, where: str, remedy: str = "") -> None:
+    """Raise UserError, naming the text's place and the remedy, for a text that is longer than the model's context."""
+    if context is not None and tokens > context:
+        raise UserError(f"{where}: {tokens} tokens, but the context of the model has {context}. {remedy}".rstrip())
 
 
 def load_weights(
@@ -72,7 +83,7 @@ def load_weights(
     auto_class: Any = None,
     **from_pretrained: Any,
 ) -> torch.nn.Module:
-    """Return the model, to be trained or frozen (`freeze`), and fit the CPU threads to it (threads.py).
+    """Return the model, to be trained or frozen (`freeze`).
 
     Args:
         name: The model.
@@ -88,27 +99,25 @@ def load_weights(
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
-    check_loadable(name)
+    load_config(name)
     dtype = dtype or torch.float32
     if in_4bit:
         from_pretrained["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
         )
     with read_by_library(lambda error: _cannot_load(name, str(error) or first_line(error))):
-        kind = auto_class or AutoModelForCausalLM
-        model, found = kind.from_pretrained(
+        model, loading = (auto_class or AutoModelForCausalLM).from_pretrained(
             model_path(str(name)), dtype=dtype, output_loading_info=True, **from_pretrained
         )
     if getattr(model, "_hf_peft_config_loaded", False):  # of the hub: transformers loads the model that it names
         raise _is_adapter(name)
-    if missing := sorted(found["missing_keys"]):
+    if missing := sorted(loading["missing_keys"]):
         raise _cannot_load(
             name,
             f"The checkpoint lacks {len(missing)} of its weights, the first of them {missing[0]}, and random numbers "
             "would take their place. Copy or save it again, whole.",
         )
     check_finite(name, model)
-    choose_threads(model)
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
             module.support_avx512bf16_for_cpu = False
@@ -117,11 +126,44 @@ def load_weights(
     return model
 
 
+def load_frozen(
+    name: str | Path, dtype: torch.dtype | None = None, device: torch.device | str | None = None, **kind: Any
+) -> torch.nn.Module:
+    """Return the model for scoring (`freeze`).
+
+    Args:
+        name: The model.
+        dtype: Number format of the weights. Default: float32.
+        device: Device of the weights. Default: the first GPU if there is one; what does not fit there lies on the next.
+        kind: Further arguments of `load_weights`.
+
+    Raises:
+        UserError: The model cannot be loaded.
+    """
+    import torch
+
+    count = torch.cuda.device_count() if device is None and torch.cuda.is_available() else 0
+    if count > 1:
+        room = {number: int(GPU_SHARE * torch.cuda.mem_get_info(number)[0]) for number in range(count)}
+        model = load_weights(name, dtype, device_map="sequential", max_memory=room, **kind)
+        return model.eval().requires_grad_(False)
+    return freeze(load_weights(name, dtype, **kind), device)
+
+
+def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> torch.nn.Module:
+    """Return the model in evaluation mode and without gradients, on `device` (default: the GPU if there is one)."""
+    import torch
+
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device).eval().requires_grad_(False)
+
+
 def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Tensor] | None = None) -> None:
     """Write a model to an ordinary folder, with the generation settings with which it was loaded.
 
-    Older versions of transformers refuse to write settings that they load (a temperature without `do_sample`, as many
-    published models have), so that a training would be lost at its end.
+    transformers refuses to write settings that it loads (a temperature without `do_sample`, as many published models
+    have), so that a training would be lost at its end.
 
     Args:
         model: A `PreTrainedModel`.
@@ -164,128 +206,19 @@ def check_finite(name: str | Path, model: torch.nn.Module) -> None:
         )
 
 
-def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> torch.nn.Module:
-    """Return the model in evaluation mode and without gradients, on `device` (default: the GPU if there is one)."""
-    import torch
-
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    return model.to(device).eval().requires_grad_(False)
-
-
-def load_frozen(
-    name: str | Path, dtype: torch.dtype | None = None, device: torch.device | str | None = None
-) -> torch.nn.Module:
-    """Return the model for scoring (`freeze`).
-
-    If no device is given and one GPU is too small for the weights, their layers are divided among all visible GPUs.
-
-    Args:
-        name: The model.
-        dtype: Number format of the weights. Default: float32.
-        device: Device of the weights. Default: the GPU if there is one.
-
-    Raises:
-        UserError: The model cannot be loaded.
-    """
-    if device is None and needs_several_gpus(name, dtype):
-        return load_weights(name, dtype, device_map="auto").eval().requires_grad_(False)
-    return freeze(load_weights(name, dtype), device)
-
-
 def require_bitsandbytes(flag: str) -> None:
     """Raise UserError naming the `flag` that needs it if bitsandbytes is not installed."""
     if importlib.util.find_spec("bitsandbytes") is None:
         raise UserError(f"{flag} needs bitsandbytes: pip install -e '.[qlora]', or leave the flag out.")
 
 
-def parameter_count(name: str | Path) -> int:
-    """Return the number of weights of a model, from its configuration alone."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
-
-    config = load_config(name)
-    kinds = (AutoModelForCausalLM, AutoModelForImageTextToText)
-    kind = next((kind for kind in kinds if type(config) in kind._model_mapping), AutoModelForCausalLM)
-    with torch.device("meta"):
-        model = kind.from_config(config)
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def gpu_memory(free: bool = False) -> list[int]:
-    """Return the bytes of each visible GPU: all, or those that are free."""
-    import torch
-
-    if free:
-        return [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
-    return [torch.cuda.get_device_properties(i).total_memory for i in range(torch.cuda.device_count())]
-
-
-def gpus_for(weights: float, memory: list[int]) -> int:
-    """Return the fewest GPUs that hold the weights: 1, 2, 4 ... or all of them.
-
-    Args:
-        weights: Bytes of all models that are held at the same time.
-        memory: Bytes of each GPU; at least one.
-    """
-    count = 1
-    while count < len(memory) and weights > GPU_SHARE * count * min(memory):
-        count *= 2
-    return min(count, len(memory))
-
-
-def needs_several_gpus(name: str | Path, dtype: torch.dtype | None = None) -> bool:
-    """Return whether there are several GPUs and the model's weights do not fit into what is free on one of them."""
-    import torch
-
-    memory = gpu_memory(free=True)
-    return len(memory) > 1 and gpus_for(parameter_count(name) * (dtype or torch.float32).itemsize, memory) > 1
-
-
 def _cannot_load(name: str | Path, reason: str) -> UserError:
     return UserError(f"{name}: no model can be loaded from there. {reason}")
-
-
-def weight_map(index: Path) -> dict[str, str]:
-    """Return the file of each weight by an index file. Raises UserError if it is damaged."""
-    try:
-        found = json.loads(index.read_text())["weight_map"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _cannot_load(index.parent, f"{index.name} is damaged.") from error
-    if not isinstance(found, dict) or not all(isinstance(file, str) for file in found.values()):
-        raise _cannot_load(index.parent, f"{index.name} is damaged.")
-    return found
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """Return the files that hold the weights: one, or those of an index."""
-    for name in _WEIGHT_FILES:
-        index = folder / f"{name}.index.json"
-        if index.is_file():
-            return sorted({folder / shard for shard in weight_map(index).values()})
-        if (folder / name).is_file():
-            return [folder / name]
-    raise _cannot_load(folder, f"It holds neither {' nor '.join(_WEIGHT_FILES)}.")
-
-
-def check_weights(file: Path) -> None:
-    """Raise UserError if a file of weights is missing or damaged."""
-    from safetensors import SafetensorError, safe_open
-
-    if not file.is_file():
-        raise _cannot_load(file.parent, f"{file.name} is missing.")
-    if file.suffix == ".safetensors":
-        try:
-            with safe_open(file, "numpy"):
-                pass
-        except SafetensorError as error:
-            raise _cannot_load(file.parent, f"{file.name} is damaged or was not copied whole ({error}).") from error
 
 
 def _is_adapter(name: str | Path) -> UserError:
     return _cannot_load(
         name,
-        f"It holds an adapter ({_ADAPTER}), which is not loaded here. If train_dpo.py wrote it, give the folder above "
-        "it, which holds the merged model. Otherwise merge it by merge_and_unload() of peft, or take the file out of "
-        "the folder of a whole model.",
+        f"It holds an adapter ({_ADAPTER}). If train_dpo.py wrote it, give the folder above it, which holds the merged "
+        "model; else merge it by merge_and_unload() of peft.",
     )

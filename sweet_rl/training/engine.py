@@ -43,7 +43,6 @@ class Engine:
 
     def make_accelerator(self) -> Accelerator:
         """The processes of this training."""
-        # Buffers are not sent in each forward pass: processes may have different numbers of them (`logps.by_rope`).
         parallel = DistributedDataParallelKwargs(find_unused_parameters=False, broadcast_buffers=False)
         how = [parallel, InitProcessGroupKwargs(timeout=TIMEOUT)]
         # "no": the precision is `autocast`'s, whatever a launcher's ACCELERATE_MIXED_PRECISION says.

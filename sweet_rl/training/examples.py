@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sweet_rl.models.context import check_length
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.parts import TextMarkup, foreign_end, given_markup, trajectory_parts
 from sweet_rl.models.texts.released_texts import Markup, last_reply_parts, parts_from_text
+from sweet_rl.models.weights import check_length
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Part, PreferencePair, Trajectory, seed_for
 from sweet_rl.training.settings import DataSettings

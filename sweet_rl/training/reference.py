@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.training.checkpoints import CHECKPOINTS

@@ -15,14 +15,12 @@ import torch
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
 
-from sweet_rl.models.context import rope_group
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.projection import unwrapped
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import attach_value_head
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import (
     freeze,
-    load_config,
     load_weights,
     model_input,
     model_path,
@@ -119,10 +117,8 @@ class Training:
         return adapted
 
     def share_prompts(self, model: torch.nn.Module) -> bool:
-        """Switch the model, or the reference, to the attention of this training; see `shared_prefix.share_prompts`."""
-        how = self.settings
-        reduced = torch.bfloat16 if how.bf16 else self.dtype
-        return share_prompts(model, how.attention, self.accelerator.device, reduced, backward=True)
+        """Switch the model, or the reference, to the attention of this training; see `attention.share_prompts`."""
+        return share_prompts(model, self.settings.attention, self.accelerator.device)
 
     def load_weights(self, path: str) -> torch.nn.Module:
         """The causal language model at `path` in the precision of this training."""
@@ -192,16 +188,8 @@ class Training:
     def split(self, examples: Examples) -> Split:
         """The examples to train on and those to hold out. What `overwrite` replaces is removed here.
 
-        Raises UserError if the tasks are not known, or the texts cannot be trained on by processes that divide a model.
+        Raises UserError if the tasks are not known.
         """
-        if self.settings.zero_stage == 3:
-            config = load_config(self.weights)
-            if len({rope_group(config, length) for length in {len(text) for text in examples.texts}}) > 1:
-                raise UserError(
-                    f"{self.pretrain}: its rotary embedding depends on the length of a text, so that texts on both "
-                    "sides of its original context need forward passes of their own, which processes that divide a "
-                    "model cannot make. Leave out --zero_stage 3, or give the original context as --max_len."
-                )
         split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
         if self.overwrite:
             self._open_folder()

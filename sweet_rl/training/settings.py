@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from sweet_rl.models.log_probs.attention import AttentionSettings
+from sweet_rl.models.settings import AttentionSettings
 from sweet_rl.runs.cli import UNRECORDED, alias
 from sweet_rl.runs.errors import UserError
 

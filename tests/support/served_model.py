@@ -32,9 +32,8 @@ class ServedModel:
 
     def _answer(self, body: dict) -> Reply:
         if "token_ids" in body:
-            prompt = [{"text": "", "train": False, "token_ids": body["token_ids"]}]
             sampling = _sampling(body["sampling_params"])
-            return _generated(self._wait(self._model.complete_parts(prompt, sampling, self._model.chat.fingerprint)))
+            return _generated(self._wait(self._model.complete(body["token_ids"], sampling)))
         messages = body["messages"]
         if self._human is not None and "<hidden_code>" in messages[-1]["content"]:
             return chat_reply(self._human(messages[-1]["content"]))

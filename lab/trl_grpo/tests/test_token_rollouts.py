@@ -28,9 +28,7 @@ class Sampler:
 
     async def generate(self, ids: list[int]) -> tuple[list[int], list[float] | None]:
         self.prompts.append(ids)
-        text = [{"text": "", "train": True, "token_ids": ids}]
-        sampling = Sampling(seed=len(self.prompts), max_tokens=100)
-        (reply,) = await self.model.complete_parts(text, sampling, self.model.chat.fingerprint)
+        (reply,) = await self.model.complete(ids, Sampling(seed=len(self.prompts), max_tokens=100))
         self.replies.append(reply.token_ids)
         self.logprobs.append(reply.logprobs)
         return reply.token_ids, reply.logprobs

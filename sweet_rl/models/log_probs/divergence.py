@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sweet_rl.models.log_probs.logps import by_rope, run_rows, scored_positions
+from sweet_rl.models.log_probs.logps import run_rows, scored_positions
 from sweet_rl.models.log_probs.projection import (
     chunk_size,
     has_plain_head,
@@ -17,61 +17,51 @@ from sweet_rl.models.log_probs.projection import (
     unwrapped,
     wide_projection,
 )
+from sweet_rl.runs.errors import UserError
 
 
 def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     """[S, 2]: log-prob of each trained token, and KL(pi_ref || pi_theta) of the distribution that it is drawn from.
 
-    The logits of both models are computed chunk by chunk, as by `chunked_logps`, if both have a plain head.
+    The logits of both models are computed chunk by chunk, as by `chunked_logps`.
 
     Args:
         frozen: Reference model, whole in this process.
         model: Trained model.
         batch: Batch of `rows.lay_out`.
+
+    Raises:
+        UserError: A model changes the logits behind its vocabulary projection.
     """
-
-    each = ("columns", "targets")
-
-    def one_rope(part: dict[str, Any]) -> Tensor:
-        return by_rope(frozen, part, part["rows"], each, lambda equal: _logps_and_kl(frozen, model, equal))
-
-    return by_rope(model, batch, batch["rows"], each, one_rope)
-
-
-def _logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
-    targets = batch["targets"]
-    plain = has_plain_head(model) and has_plain_head(frozen)
-
-    def compared(own: Tensor, reference: Tensor, wanted: Tensor) -> Tensor:
-        own, reference = (
-            (one if one.dtype == torch.float64 else one.float()).log_softmax(-1) for one in (own, reference)
-        )
-        kl = (reference.exp() * (reference - own)).sum(-1)
-        return torch.stack([own.gather(1, wanted[:, None])[:, 0], kl], dim=1)
-
-    def seen(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
-        states = scored_positions(hidden, batch)
-        return (states if plain else projection(states))[None]
-
-    with torch.no_grad(), projection_replaced(frozen, seen):
-        reference = run_rows(frozen, batch)[0]  # hidden states, or logits if the head is not plain
-    if not plain:
-        with projection_replaced(model, seen):
-            return compared(run_rows(model, batch)[0], reference, targets)
-
+    for one in (frozen, model):
+        if not has_plain_head(one):
+            kind = unwrapped(one).config.model_type
+            raise UserError(f"the divergence is not computed for {kind}, which changes its logits: --kl_coef 0.")
     own_head, frozen_head = (unwrapped(one).get_output_embeddings() for one in (model, frozen))
     of_frozen = wide_projection(frozen_head, frozen_head.forward)
+
+    def hidden_states(_: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        return scored_positions(hidden, batch)[None]
+
+    with torch.no_grad(), projection_replaced(frozen, hidden_states):
+        reference = run_rows(frozen, batch)[0]
+
+    def compared(own: Tensor, other: Tensor, targets: Tensor) -> Tensor:
+        wide = (one if one.dtype == torch.float64 else one.float() for one in (own, other))
+        own, other = (one.log_softmax(-1) for one in wide)
+        kl = (other.exp() * (other - own)).sum(-1)
+        return torch.stack([own.gather(1, targets[:, None])[:, 0], kl], dim=1)
 
     def score(projection: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
         project = wide_projection(own_head, projection)
 
-        def chunk(part: Tensor, other: Tensor, wanted: Tensor) -> Tensor:
+        def chunk(part: Tensor, other: Tensor, targets: Tensor) -> Tensor:
             with torch.no_grad():
                 known = of_frozen(other)
-            return compared(project(part), known, wanted)
+            return compared(project(part), known, targets)
 
         own, size = scored_positions(hidden, batch), chunk_size(unwrapped(model).config.vocab_size)
-        chunks = zip(own.split(size), reference.split(size), targets.split(size), strict=True)
+        chunks = zip(own.split(size), reference.split(size), batch["targets"].split(size), strict=True)
         parts = [checkpoint(chunk, *one, use_reentrant=False, preserve_rng_state=False) for one in chunks]
         return torch.cat(parts)[None]
 

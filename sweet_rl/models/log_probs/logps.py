@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sweet_rl.models.context import check_length, context_length, forget_lengths, rope_group
-from sweet_rl.models.log_probs.attend import NAMES
+from sweet_rl.models.log_probs.attention import attention_inputs, share_prompts
 from sweet_rl.models.log_probs.projection import (
     chunked_logps,
     has_plain_head,
@@ -23,12 +22,10 @@ from sweet_rl.models.log_probs.projection import (
     unwrapped,
     wide_projection,
 )
-from sweet_rl.models.log_probs.row_attention import RowAttention
 from sweet_rl.models.log_probs.rows import EncodedText, group_indices, lay_out
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
+from sweet_rl.models.weights import check_length, context_length
 
-PER_ROW = ("input_ids", "position_ids", "blocks", "completions", "pieces")  # entries [R, L] of a batch
-ROW_TOKENS = 65536  # rows may be long: attention to what a token does not see is not computed
+ROW_TOKENS = 16384  # of a row; the mask of a longer one would need gigabytes
 
 
 def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
@@ -44,54 +41,12 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     layout = batch["layout"]
     tokens = batch["blocks"].shape[1] if layout is None else max(block.longest for block in layout)
     check_length(tokens, context_length(config), f"a text for {config._name_or_path or config.model_type}")
-    forget_lengths(unwrapped(model))
-    inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"])
+    inputs = dict(batch.get("model_inputs", {}), input_ids=batch["input_ids"]) | attention_inputs(model, batch)
     if "inputs_embeds" in batch:
         inputs["input_ids"], inputs["inputs_embeds"] = None, batch["inputs_embeds"]
-    if layout is None:
-        inputs["attention_mask"] = (batch["blocks"] >= 0).long()
-    elif config._attn_implementation not in NAMES.values():
-        raise ValueError("rows with shared prompts need a model that share_prompts(model) has switched")
-    else:
-        inputs["rows"] = RowAttention(layout, batch["blocks"], batch["completions"], batch["position_ids"])
-        # Of four dimensions, so that transformers makes no mask of its own.
-        inputs["attention_mask"] = batch["blocks"].new_zeros(1, 1, 1, 1)
     if "position_ids" in batch:
         inputs["position_ids"] = batch.get("rope_positions", batch["position_ids"])
     return model(**inputs, use_cache=False).logits
-
-
-def by_rope(
-    model: torch.nn.Module,
-    batch: dict[str, Any],
-    rows: Tensor,
-    each: Sequence[str],
-    compute: Callable[[dict[str, Any]], Tensor],
-) -> Tensor:
-    """`compute(batch)`, in several forward passes if the texts may not share one (`context.rope_group`).
-
-    Args:
-        model: Model that `compute` runs.
-        batch: Batch of `rows.lay_out`.
-        rows: Row of each result: int64 [N].
-        each: Entries of the batch with one item per result.
-        compute: Function from a batch, or a part of it, to its results [N, ...].
-    """
-    config = unwrapped(model).config
-    if batch["layout"] is not None or "model_inputs" in batch or not rope_group(config, 0):
-        return compute(batch)
-    lengths = (batch["blocks"] >= 0).sum(1).tolist()
-    results, places = [], []
-    for group in group_indices(rope_group(config, length) for length in lengths):
-        chosen = torch.tensor(group, device=rows.device)
-        mine = torch.isin(rows, chosen).nonzero()[:, 0]
-        width = max(lengths[row] for row in group)
-        of_rows = {name: batch[name][chosen, :width] for name in PER_ROW if name in batch}
-        part = batch | of_rows | {name: batch[name][mine] for name in each}
-        part["rows"] = torch.searchsorted(chosen, rows[mine])
-        results.append(compute(part))
-        places.append(mine.to(results[-1].device))
-    return torch.cat(results)[torch.cat(places).argsort()]
 
 
 def scored_positions(hidden: Tensor, batch: dict[str, Any]) -> Tensor:
@@ -105,13 +60,9 @@ def scored_positions(hidden: Tensor, batch: dict[str, Any]) -> Tensor:
 def completion_logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     """Log-prob of every trained token of a batch of `rows.lay_out`: [S], float32, or float64 if the model is.
 
-    Equal, with its gradients, to one plain forward pass per text. A batch
-    with shared prompts needs a model that `share_prompts` has switched.
+    Equal, with its gradients, to one plain forward pass per text. A batch with shared prompts needs a model that
+    `share_prompts` has switched.
     """
-    return by_rope(model, batch, batch["rows"], ("columns", "targets"), lambda part: _logps(model, part))
-
-
-def _logps(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     targets = batch["targets"]
     inner = unwrapped(model)
     head, vocabulary = inner.get_output_embeddings(), inner.config.get_text_config().vocab_size

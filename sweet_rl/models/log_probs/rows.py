@@ -5,7 +5,7 @@ A row holds one or more blocks, each block one prompt and its completions:
     prompt p p p | completion 1: a a | completion 2: b b b | next block ... | padding
 
 A completion sees its prompt and itself, and positions restart after the prompt. So every token has exactly the hidden
-state that it has in a text of its own (attend.py). Rows are filled up to a budget of tokens. Only positions
+state that it has in a text of its own (attention.py). Rows are filled up to a budget of tokens. Only positions
 that predict a trained token are scored.
 """
 

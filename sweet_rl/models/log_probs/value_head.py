@@ -19,12 +19,12 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from sweet_rl.models.log_probs.logps import ROW_TOKENS, by_rope, in_batches, run_rows
+from sweet_rl.models.log_probs.attention import share_prompts
+from sweet_rl.models.log_probs.logps import ROW_TOKENS, in_batches, run_rows
 from sweet_rl.models.log_probs.projection import projection_replaced, unwrapped
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
-from sweet_rl.models.weights import check_finite, check_weights, load_frozen, weight_map
-from sweet_rl.runs.errors import UserError
+from sweet_rl.models.weights import check_finite, load_frozen
+from sweet_rl.runs.errors import UserError, read_by_library
 
 HEAD = "value_head"
 
@@ -97,16 +97,12 @@ def load_value_model(
 
 def _head_file(folder: Path) -> Path | None:
     """The file of the folder that holds the head's weights."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        name = weight_map(index).get(f"{HEAD}.weight")
-        return None if name is None else folder / name
-    file = folder / "model.safetensors"
-    if not file.is_file():
-        return None
-    check_weights(file)
-    with safe_open(file, "pt") as weights:
-        return file if f"{HEAD}.weight" in weights.keys() else None  # noqa: SIM118
+    with read_by_library(lambda error: UserError(f"{folder}: its weights are damaged or not whole ({error}).")):
+        for file in sorted(folder.glob("model*.safetensors")):
+            with safe_open(file, "pt") as weights:
+                if f"{HEAD}.weight" in weights.keys():  # noqa: SIM118
+                    return file
+    return None
 
 
 def value_batch(
@@ -169,11 +165,6 @@ def _ends(text: EncodedText, unit: str) -> list[int]:
 
 def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
     """The values of a `value_batch`: [T] float32, or float64 if the model is."""
-    rows = batch["starts"][batch["value_text"], 0]
-    return by_rope(model, batch, rows, ("members", "tokens"), lambda part: _values(model, part))
-
-
-def _values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
     head = unwrapped(model).get_submodule(HEAD)
 
     def value(_, hidden: Tensor) -> Tensor:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sweet_rl.models.log_probs.attention import PICTURE_FAMILIES, share_prompts
 from sweet_rl.models.log_probs.logps import batches_by_tokens, on_device
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.log_probs.rows import EncodedText, group_indices
-from sweet_rl.models.log_probs.shared_prefix import PICTURE_FAMILIES, share_prompts
 from sweet_rl.models.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat

@@ -1,57 +1,45 @@
 """Messages -> parts -> token ids, with the agent's own tokens marked. No other module knows chat templates.
 
-A prompt consists of the agent's turns and of the text that the template writes between them ("glue"). The glue is found
-by rendering the template with a placeholder for each turn, so the template cannot trim a turn.
+A prompt consists of the agent's turns and of the text that the template writes between them. Two rules:
 
-A turn that was sampled after a prompt of ours (it has token ids, or its prompt as text) follows that prompt unchanged.
-Therefore the tokens of each prompt are a prefix of the next prompt, and of the dialogue that training sees. Any other
-turn is laid out as the template writes it in its place: a template may leave out earlier reasoning, and write an empty
-reasoning before a reply that has none. The last turn keeps its reasoning, whatever the template does. What the template
-adds is not trained, except white space, which a model samples together with the first or the last token of its reply.
+- A dialogue that is text is rendered once by the template. A second rendering with placeholders for the replies gives
+  their places. White space that the template writes between a prompt and its reply belongs to the reply.
+- A dialogue that was sampled here has token ids. They follow the prompt that was sampled from unchanged, whatever the
+  template would make of them, and then come the ids of what the template writes between that turn and the next prompt.
+  Therefore the tokens of each prompt are a prefix of the next prompt, and of the dialogue that training sees.
 
 Text is tokenised as the continuation of the text before it, because many tokenizers put a space before the beginning of
-a text, or drop white space behind a special token. `ChatFormat` compares its ids with those of the template's own text
-when it is made.
+a text. `ChatFormat` compares its ids with those of the template's own text when it is made.
 
-An EOS is trained only if the model produced it. After a reply that was cut, the EOS belongs to the glue.
+An EOS is trained only if the model produced it. After a reply that was cut, the EOS belongs to the template's text.
+Text of a user, or of a reply without ids, that spells a special token is broken by a zero-width space.
 """
 
-import contextlib
 import hashlib
 import json
-import logging
 import re
-import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
-from sweet_rl.models.context import context_length
-from sweet_rl.models.thinking import CLOSE, OPEN, opens_thinking, without_thinking
-from sweet_rl.models.weights import load_config, model_path
+from sweet_rl.models.thinking import without_thinking
+from sweet_rl.models.weights import context_length, load_config, model_path
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.records import Part, TurnCandidates
 
-logger = logging.getLogger(__name__)
-# Placeholders in the rendered text: an assistant turn, and the fence around special-token text in a content.
-# If a content holds these characters itself, they are fenced as well.
-_TURN, _OPEN, _CLOSE = "\ue0f0", "\ue0f1", "\ue0f2"
+_TURN = "\ue0f0reply\ue0f0"  # placeholder in the rendered text
+_BREAK = "\u200b"
 _TODAY = re.compile(r"""\bstrftime_now\(\s*(?:'([^']*)'|"([^"]*)")\s*\)""")
-_FENCED = re.compile(f"{_OPEN}([0-9a-f]+){_CLOSE}")
 _CACHED = 16384
 _CONTEXT = 200  # characters before a text that decide how it is tokenised
-_NEVER = re.compile(r"(?!)")
 _PROBE = (
     ("user", "Which days?\nMonday, or 2 others?"),
     ("assistant", "Either: x = 1\n\n    y = 2."),
     ("user", "Then Tuesday. "),
-    ("assistant", "I see"),
 )
-TEMPLATE_SECONDS = 10.0
 TEMPLATE_DATE = date(2024, 7, 26)
 """What chat templates get for today's date (Llama 3.2, 3.3), so that a prompt is the same on every day. It is the date
 that Llama's own templates fall back to."""
@@ -61,7 +49,7 @@ class ChatFormat:
     """The chat markup of one tokenizer.
 
     Args:
-        tokenizer: Tokenizer of transformers, with a chat template.
+        tokenizer: Fast tokenizer of transformers, with a chat template.
         eos_ids: Further ids that end a turn (from the generation config).
         name: Name of the model, for errors.
         vocabulary: Number of token ids that the model knows; default: those of the tokenizer.
@@ -79,8 +67,8 @@ class ChatFormat:
         lead: White space that the template writes between the header and a reply.
 
     Raises:
-        UserError: No chat template, no token that ends a turn, or a template whose own token ids for a dialogue are
-            not those that would be trained.
+        UserError: No chat template, no token that ends a turn, or a template that changes replies, or whose own token
+            ids between two turns are not those that would be trained.
     """
 
     def __init__(
@@ -98,10 +86,11 @@ class ChatFormat:
                 f"{self.name} has no chat template, so the format of its prompts is not known. "
                 "Use an instruction-tuned model, or set tokenizer.chat_template and save the tokenizer."
             )
+        if not tokenizer.is_fast:
+            raise UserError(f"{self.name} has no fast tokenizer (tokenizer.json), which gives the places of tokens.")
         self._template = _dated(tokenizer.get_chat_template(), self.name)
         self._rendered = lru_cache(maxsize=_CACHED)(self._render)
-        self._written = lru_cache(maxsize=_CACHED)(self._write)
-        self._ids_of = lru_cache(maxsize=_CACHED)(self._tokenize)
+        self._tokenized = lru_cache(maxsize=_CACHED)(self._tokenize)
         ids = tokenizer.get_vocab()
         self.vocabulary = vocabulary or max(ids.values()) + 1
         self.fingerprint = hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()[:16]
@@ -110,14 +99,9 @@ class ChatFormat:
         special = {text for text, token in added.items() if token.special} | set(tokenizer.all_special_tokens)
         markup = {text for text in added if text.strip() and text in str(tokenizer.chat_template)}
         self._special = _any_of(special)
-        self._markup = _any_of(special | markup | {_TURN, _OPEN, _CLOSE})
-        self._strips_left = {text for text, token in added.items() if token.lstrip}
-        # A tokenizer that puts a space before the beginning of a text needs another text before a continuation.
-        self._anchors = () if self._raw("\na") == self._raw("\n") + self._raw("a") else (".", "\n", "a")
+        self._markup = _any_of(special | markup | {_TURN})
 
-        with _time_limit(self.name):
-            opening, closing, glue, between = self._probe()
-            self._read_reasoning()
+        opening, closing, glue, between = self._probe()
         marker = self._markup.search(closing)
         end = tokenizer.convert_tokens_to_ids(marker.group()) if marker else tokenizer.eos_token_id
         if end is None:
@@ -127,21 +111,15 @@ class ChatFormat:
         self.eos_ids: tuple[int, ...] = tuple(self._eos)
         self.eos_text: str = self._eos[end]
         self.bos_text: str = self._find_bos(opening, glue)
-        self._prompt_end = glue.rpartition("SecondQuestion")[2]
-        header = commonprefix([between, self._prompt_end]).strip()
+        header = commonprefix([between, glue.rpartition("SecondQuestion")[2]]).strip()
         self.reply_header: str = header.removeprefix(self.eos_text).strip()
         self._tail = closing.partition(self.eos_text)[0] if marker else ""
-        # Before another message a template can close a reply with another marker, which ends a turn or does not.
-        earlier = self._markup.match(glue.partition("FirstReply")[2].lstrip())
-        self._earlier_eos = earlier.group() if earlier else self.eos_text
-        if self._earlier_eos not in self._eos.values():
-            self._earlier_eos = ""
-        self.lead = ""
+        self._end = re.compile(rf"(?:\s*|{re.escape(self._tail)})(?:{_any_of(self._eos.values()).pattern})")
+        self.lead = self._shown_lead = ""
         self._read_white_space()
         written: Part = {"text": opening + glue + self.eos_text, "train": False}
         self.encode([written], where=f"the chat template of {self.name}")
-        with _time_limit(self.name):
-            self._check(bool(marker))
+        self._check()
 
     @classmethod
     def from_pretrained(cls, path: str | Path) -> "ChatFormat":
@@ -169,16 +147,10 @@ class ChatFormat:
     def prompt(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None = None) -> list[Part]:
         """What the model sees before its next reply: BOS once, all turns so far, the header of the reply.
 
-        Special-token text in a user's or system's content becomes a `plain` part, which `encode` never turns into that
-        token. The rest of a content is tokenised together with the markup around it, as chat templates assume.
-
         Args:
             messages: Messages {role, content}; those of the assistant also with output (as sampled; default: content),
-                token_ids (with the EOS, if one was produced), finish_reason, and input (the text of the prompt that
-                output continues). One that is `templated` is written as the template writes its content, which it may
-                trim.
-            tokenizer: Fingerprint of the tokenizer of the token_ids. If it is not this one, they are left out and
-                the text is tokenised, and input does not count.
+                token_ids (with the EOS, if one was produced) and finish_reason.
+            tokenizer: Fingerprint of the tokenizer of the token_ids. If it is not this one, they are left out.
         """
         if not messages or messages[-1]["role"] == "assistant":
             raise ValueError("a prompt ends with a message that is not the assistant's")
@@ -198,7 +170,7 @@ class ChatFormat:
 
         The ids of the parts so far never change: a token that would span two parts is cut. Special-token text becomes
         the token in untrained parts (it is markup there), never in `plain` parts, and in the agent's turns only as the
-        EOS at their end. Before a finished turn without token ids, a reasoning that its prompt opens is closed.
+        EOS at their end.
 
         Args:
             parts: Parts of one text.
@@ -214,38 +186,253 @@ class ChatFormat:
         """
         ids: list[int] = []
         train: list[bool] = []
-        context = space = ""  # white space is tokenised together with the reply that follows it
+        context = white = ""  # white space is tokenised together with the reply that follows it
 
-        def add(new: Sequence[int], trained: bool) -> None:
+        def add(new: Sequence[int], trained: bool, stored: bool = False) -> None:
+            self._check_ids(new, where, stored)
             ids.extend(new)
             train.extend([trained] * len(new))
 
         for part in parts:
-            text, own, plain = part["text"], part["train"] or part.get("turn", False), part.get("plain", False)
+            text, own = part["text"], part["train"] or part.get("turn", False)
             sampled = part.get("token_ids") if tokenizer_fingerprint == self.fingerprint else None
             if sampled is not None:
-                self._check_ids(sampled, where, stored=True)
-                add(self._ids_of(context, space, False, False)[0], False)
-                add(sampled, part["train"])
-                context, space = self._eos.get(sampled[-1], text[-1:]) if sampled else context + space, ""
+                add(self._tokenized(context, "", white)[0], False)
+                add(sampled, part["train"], stored=True)
+                context, white = self._eos.get(sampled[-1], text[-1:]) if sampled else context + white, ""
                 continue
             check_characters(text, where)
-            if own and not plain and text.endswith(tuple(self._eos.values())) and _left_open(context, text):
-                closing, context = self._ids_of(context, space + self._closing.rstrip(), False, False)
-                add(closing, False)
-                space = self._closing[len(self._closing.rstrip()) :]
-            text = space + text
-            if context and text.isspace() and not own:
-                space = text
+            if text.isspace() and not own and context:
+                white = text
                 continue
-            new, context = self._ids_of(context, text, own, plain)
-            self._check_ids(new, where, stored=False)
-            white = self._count_white(new, space) if own and space else 0
-            add(new[:white], False)
-            add(new[white:], part["train"])
-            space = ""
-        add(self._ids_of(context, space, False, False)[0], False)
+            if part.get("plain"):
+                text = _broken(text, self._markup)
+            elif own:
+                if self.lead and context.endswith(self.reply_header) and not (white + text).startswith(self.lead):
+                    text = self.lead + text
+                end = next((eos for eos in self._eos.values() if text.endswith(eos)), "")
+                text = _broken(text.removesuffix(end), self._special) + end
+            new, count, context = self._tokenized(context, white if own else "", text if own else white + text)
+            add(new[:count], False)
+            add(new[count:], part["train"])
+            white = ""
+        add(self._tokenized(context, "", white)[0], False)
         return ids, train
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled ids, without an EOS at the end and white space that the template puts around a reply."""
+        ids = list(ids)
+        ended = bool(ids) and ids[-1] in self.eos_ids
+        text = self._decoded(ids[:-1] if ended else ids).removeprefix(self._shown_lead)
+        return text.removesuffix(self._tail) if ended and self._tail.isspace() else text
+
+    def _decoded(self, ids: Sequence[int]) -> str:
+        """The text of ids behind the header of a reply, because decoders drop a space at the beginning of a text."""
+        head, whole, alone = (
+            self.tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            for some in (self._header_ids, [*self._header_ids, *ids], list(ids))
+        )
+        return whole.removeprefix(head) if whole.startswith(head) else alone
+
+    def _layout(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None) -> list[Part]:
+        same = tokenizer in (None, self.fingerprint)
+        turns = [message for message in messages if message["role"] == "assistant"]
+        if turns and not (same and any(turn.get("token_ids") is not None for turn in turns)):
+            return self._written(messages)
+        return self._sampled(messages, same)
+
+    def _written(self, messages: Sequence[Mapping[str, Any]]) -> list[Part]:
+        """The parts of a dialogue that is text, as the template writes it."""
+        prompt = messages[-1]["role"] != "assistant"
+        rows, said, turns = [], [], []
+        for place, message in enumerate(messages):
+            content = message["content"]
+            if message["role"] == "assistant":
+                turns.append(place)
+                content = _broken(self._said(message), self._markup)
+                said.append((content, message.get("finish_reason") in (None, "stop")))
+            rows.append((message["role"], content))
+        text, pieces = self._apply(rows, prompt), self._rendered(_with_placeholders(messages), prompt)
+        parts, start = self._beginning(pieces[0]), len(pieces[0])
+        if not text.startswith(pieces[0]):
+            raise self._changes(text, pieces[0])
+        for number, ((reply, finished), after) in enumerate(zip(said, pieces[1:], strict=True), 1):
+            forms = (reply, reply.strip(), reply.rstrip(), reply.lstrip())
+            shown = next((form for form in forms if text.startswith(form + after, start)), None)
+            if shown is None:
+                raise self._changes(text[start:], reply + after)
+            start += len(shown) + len(after)
+            markup = parts.pop()["text"]
+            if self.lead and markup.endswith(self.lead):  # behind the prompt: the model samples it
+                markup, shown = markup.removesuffix(self.lead), self.lead + shown
+            ahead = self._rendered(_with_placeholders(messages[: turns[number - 1]]), True)[-1]
+            bare = markup if ahead.endswith(markup) else markup.rstrip()
+            white = markup.removeprefix(bare)
+            parts += [{"text": some, "train": False} for some in (bare, white) if some]
+            last, produced = number == len(said) and not prompt, self._end.match(after)
+            marker = produced.group() if produced else self.eos_text if last else ""
+            if finished:
+                parts.append({"text": shown + marker, "train": True})
+                after = after.removeprefix(marker)
+            else:
+                parts.append({"text": shown, "train": True})
+            if not last:
+                parts.append({"text": after, "train": False})
+        return parts
+
+    def _sampled(self, messages: Sequence[Mapping[str, Any]], same: bool) -> list[Part]:
+        """The parts of a dialogue of which some turns have token ids: each turn follows the prompt before it."""
+        parts: list[Part] = []
+        produced = ""
+        prompt = messages[-1]["role"] != "assistant"
+        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        for place in [*turns, len(messages)] if prompt else turns:
+            markup = self._rendered(_with_placeholders(messages[:place]), True)[-1]
+            if not parts:
+                parts += self._beginning(markup)
+            else:
+                parts.append({"text": self._without_marker(markup, produced) if produced else markup, "train": False})
+            if place == len(messages):
+                break
+            message = messages[place]
+            ids = message.get("token_ids") if same else None
+            if message.get("templated"):
+                written = self._written(messages[: place + 1])[-1]
+                if not written["text"].removeprefix(self.lead).startswith(self._said(message)):
+                    produced = next((eos for eos in self._eos.values() if written["text"].endswith(eos)), "")
+                    parts.append(written)
+                    continue
+            if ids is not None:
+                produced = self._eos.get(ids[-1], "") if ids else ""
+                text = message["content"] if message.get("output") is None else message["output"]
+                parts.append({"text": text.removesuffix(produced) + produced, "train": True, "token_ids": list(ids)})
+                continue
+            finished = message.get("finish_reason") in (None, "stop")
+            produced = self.eos_text if finished else ""
+            parts.append({"text": self._said(message) + (self._tail + produced if finished else ""), "train": True})
+        return parts
+
+    def _said(self, message: Mapping[str, Any]) -> str:
+        """The text of a reply without ids: without the marker that ended it, and without reasoning.
+
+        Raises UserError if its content has a reasoning.
+        """
+        text = message["content"] if message.get("output") is None else message["output"]
+        if message.get("templated") or without_thinking(text) != text:
+            text = message["content"]
+        if without_thinking(text) != text:
+            raise UserError(
+                f"a reply without token ids has a reasoning ({text[:60]!r}...), which chat templates rewrite: leave it "
+                "out of the content, or sample the dialogue with the model's tokenizer, which keeps token ids."
+            )
+        end = next((eos for eos in self._eos.values() if text.endswith(eos)), "")
+        return text.removesuffix(end)
+
+    def _beginning(self, markup: str) -> list[Part]:
+        if not self.bos_text:
+            return [{"text": markup, "train": False}]
+        rest: Part = {"text": markup.removeprefix(self.bos_text), "train": False}
+        return [{"text": self.bos_text, "train": False, "bos": True}, rest]
+
+    def _changes(self, text: str, expected: str) -> UserError:
+        return UserError(
+            f"the chat template of {self.name} changes a reply: it writes {text[:200]!r} and not {expected[:200]!r}. "
+            "So it is not known which tokens are the agent's. Sample the dialogues with the model's tokenizer, which "
+            "keeps token ids, or change the template so that it writes a reply as it is."
+        )
+
+    def _render(self, messages: tuple[tuple[str, str | None], ...], add_generation_prompt: bool) -> list[str]:
+        """The text before, between and after the assistant's turns, whose contents are None."""
+        rows = [(role, _TURN if content is None else content) for role, content in messages]
+        pieces = self._apply(rows, add_generation_prompt).split(_TURN)
+        if len(pieces) != 1 + sum(content is None for _, content in messages):
+            raise UserError(
+                f"the chat template of {self.name} does not write each assistant turn once, which is needed."
+            )
+        return pieces
+
+    def _apply(self, rows: Iterable[tuple[str, str]], add_generation_prompt: bool) -> str:
+        from jinja2 import TemplateError
+
+        messages = [
+            {"role": role, "content": text if role == "assistant" else _broken(text, self._markup)}
+            for role, text in rows
+        ]
+        try:
+            return self.tokenizer.apply_chat_template(
+                messages,
+                tokenize=False,
+                add_generation_prompt=add_generation_prompt,
+                chat_template=self._template,
+            )
+        except TemplateError as error:
+            roles = ", ".join(row["role"] for row in messages)
+            raise UserError(
+                f"the chat template of {self.name} refuses messages of {roles}: {error}. Many templates "
+                "have no system role and want user and assistant in turn: put such text into a user message."
+            ) from error
+
+    def _probe(self) -> tuple[str, str, str, str]:
+        """What the template writes before the first user text, after the last reply, before a second reply (all of
+        it), and between the first user text and the first reply."""
+        rows = [
+            ("user", "FirstQuestion"),
+            ("assistant", "FirstReply"),
+            ("user", "SecondQuestion"),
+            ("assistant", "SecondReply"),
+        ]
+        whole = self._apply(rows, False)
+        glue = self._apply(rows[:3], True)
+        opening, _, rest = whole.partition("FirstQuestion")
+        return opening, whole.rpartition("SecondReply")[2], glue, rest.partition("FirstReply")[0]
+
+    def _find_bos(self, opening: str, glue: str) -> str:
+        """The BOS as the template writes it. In ChatML the tokenizer's BOS can be a turn marker, which is none."""
+        bos = self.tokenizer.bos_token
+        if not bos or not opening.startswith(bos):
+            return ""
+        its_own = self.tokenizer("a")["input_ids"][:1] == [self.tokenizer.bos_token_id]
+        return bos if its_own or glue.count(bos) == 1 else ""
+
+    def _without_marker(self, markup: str, produced: str) -> str:
+        """The text after a turn for which the model produced the marker, without it and what stands before it (a space
+        in ` </s>`)."""
+        bare = markup.removeprefix(self._tail).lstrip()
+        return bare.removeprefix(produced) if bare.startswith(produced) else markup
+
+    def _read_white_space(self) -> None:
+        """Find the white space that the template writes before a reply, and that with which a reply is decoded."""
+        rows = (("user", "a"), ("assistant", None), ("user", "b"))
+        prompt = self._rendered(rows[:1], True)[0]
+        written = self._rendered(rows, True)[0]
+        if written.startswith(prompt) and not written.removeprefix(prompt).strip():
+            self.lead = written.removeprefix(prompt)
+        _, _, header = self._tokenize("", "", prompt)
+        self._header_ids = self._encoded(header)["input_ids"]
+        reply, _, _ = self._tokenize(header, "", self.lead + "Reply")
+        shown = self._decoded(reply).partition("Reply")[0]
+        self._shown_lead = shown if not shown.strip() else ""
+
+    def _check(self) -> None:
+        """Compare the ids of a dialogue, as text and behind sampled ids, with those that the template itself gives.
+
+        Raises:
+            UserError: They differ, or the template changes a reply.
+        """
+        messages = [{"role": role, "content": text} for role, text in _PROBE]
+        expected = self._encoded(self._apply(_PROBE, True))["input_ids"]
+        written, _ = self.encode(self._written(messages))
+        parts = self._sampled([messages[0], messages[1] | {"token_ids": [self.eos_ids[0]]}, messages[2]], True)
+        before, _ = self.encode(parts[:-1], self.fingerprint)
+        between = self.encode(parts, self.fingerprint)[0][len(before) :]
+        for ids in (written, between):
+            if expected[-len(ids) :] != ids:
+                texts = [self.tokenizer.convert_ids_to_tokens(some) for some in (expected[-len(ids) :], ids)]
+                raise UserError(
+                    f"the chat template of {self.name} and what would be trained differ. The template: {texts[0]}. "
+                    f"Here: {texts[1]}. Change the template so that it writes a message alike in every dialogue, and "
+                    "no white space at the end of its add_generation_prompt that belongs to the reply's first token."
+                )
 
     def _check_ids(self, ids: Sequence[int], where: str, stored: bool) -> None:
         """Raise UserError for an id that the model does not have; `stored` ids stand in a file."""
@@ -260,293 +447,29 @@ class ChatFormat:
                 f"below {self.vocabulary}. {reason}"
             )
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of sampled ids, without an EOS at the end and white space that the template puts around a reply."""
-        ids = list(ids)
-        ended = bool(ids) and ids[-1] in self.eos_ids
-        text = self._decoded(ids[:-1] if ended else ids).removeprefix(self._shown_lead)
-        return text.removesuffix(self._tail) if ended and self._tail.isspace() else text
+    def _tokenize(self, context: str, white: str, text: str) -> tuple[list[int], int, str]:
+        """The ids of a text behind a context and white space, how many of them are white space alone, and the context
+        of the next text."""
+        ids, places = self._behind(context, white + text)
+        count = next((n for n, (_, last) in enumerate(places) if last > len(white)), len(ids)) if white else 0
+        rest = (context + white + text)[-_CONTEXT:]
+        marks = [found.start() for found in self._markup.finditer(rest)]
+        return ids, count, rest[marks[-1] if marks else 0 :]
 
-    def _count_white(self, ids: Sequence[int], space: str) -> int:
-        """The number of the first ids that are nothing but (a part of) `space`."""
-        return next((n for n in range(len(ids)) if not space.startswith(self._decoded(ids[: n + 1]))), len(ids))
+    def _behind(self, context: str, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids of a text that continues a context, and their places in it: never a token that both share."""
+        # Behind another text if they share one, because many tokenizers put a space before the beginning of a text.
+        for before in (context, ".", "\n", "a"):
+            head, whole = self._encoded(before), self._encoded(before + text)
+            count, begin = len(head["input_ids"]), len(before)
+            if whole["input_ids"][:count] == head["input_ids"]:
+                places = [(first - begin, last - begin) for first, last in whole["offset_mapping"][count:]]
+                return whole["input_ids"][count:], places
+        alone = self._encoded(text)
+        return alone["input_ids"], alone["offset_mapping"]
 
-    def _decoded(self, ids: Sequence[int]) -> str:
-        """The text of ids behind the header of a reply, because decoders drop a space at the beginning of a text."""
-        head, whole, alone = (
-            self.tokenizer.decode(some, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-            for some in (self._header_ids, [*self._header_ids, *ids], list(ids))
-        )
-        return whole.removeprefix(head) if whole.startswith(head) else alone
-
-    def _layout(self, messages: Sequence[Mapping[str, Any]], tokenizer: str | None) -> list[Part]:
-        """The turns, and before each of them and at the end the glue."""
-        parts: list[Part] = []
-        produced = ""
-        turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        prompt = messages[-1]["role"] != "assistant"
-        for number, place in enumerate([*turns, len(messages)] if prompt else turns):
-            turn: Part | None = None
-            before = produced
-            if place < len(messages):
-                glue, turn, produced = self._turn(messages, place, number, tokenizer)
-            else:
-                glue = [self._glue(messages)]
-            if before:
-                glue[0] = self._without_marker(glue[0], before)
-            elif number == 0 and self.bos_text:
-                parts.append({"text": self.bos_text, "train": False, "bos": True})
-                glue[0] = glue[0].removeprefix(self.bos_text)
-            parts += [part for text in glue for part in _untrained(text)]
-            if turn is not None:
-                parts.append(turn)
-        return parts
-
-    def _turn(
-        self, messages: Sequence[Mapping[str, Any]], place: int, number: int, tokenizer: str | None
-    ) -> tuple[list[str], Part, str]:
-        """The glue before the assistant's message at `place`, its turn as a trained part, and the text of the EOS that
-        ends it ("" if it was cut). `number` is that of the turn."""
-        message, seen = messages[place], messages[: place + 2]
-        if message.get("templated"):
-            written = self._as_written(seen, place, message["content"], self._before(seen, number))
-            if written is not None and written != message["content"]:
-                message = {"role": "assistant", "content": written, "templated": True}
-        text = message["content"] if message.get("output") is None else message["output"]
-        ids, prompt = message.get("token_ids"), self._glue(messages[:place])
-        same = tokenizer in (None, self.fingerprint)
-        if ids is not None and same:
-            produced = self._eos.get(ids[-1], "") if ids else ""
-            text = text.removesuffix(produced) + produced
-            return [prompt], {"text": text, "train": True, "token_ids": list(ids)}, produced
-        ending = next((eos for eos in self._eos.values() if text.endswith(eos)), "")
-        finished = message.get("finish_reason") in (None, "stop")
-        said, glue = text.removesuffix(ending) if finished else text, [prompt]
-        continued = same and (message.get("input") or "").endswith(self._prompt_end)
-        if message.get("templated") or not continued or (finished and _left_open(prompt, said)):
-            spoken = without_thinking(said, prompt if continued else None, finished)
-            glue, said = self._in_place(seen, place, number, said, spoken)
-        if finished:
-            produced = ending or (self.eos_text if place + 1 == len(messages) else self._earlier_eos)
-            tail = self._tail if produced and not ending else ""
-            return glue, {"text": said + tail + produced, "train": True}, produced
-        cut: Part = {"text": said, "train": True}
-        if ending:
-            cut["plain"] = True
-        return glue, cut, ""
-
-    def _in_place(
-        self, messages: Sequence[Mapping[str, Any]], place: int, number: int, said: str, spoken: str
-    ) -> tuple[list[str], str]:
-        """The glue before a turn and its text, as the template writes them where the turn stands.
-
-        Args:
-            messages: The messages up to the one after the turn, if there is one.
-            place: Place of the turn.
-            number: Number of the turn.
-            said: Text of the turn.
-            spoken: The text without its reasoning.
-        """
-        prompt, before = self._glue(messages[:place]), self._before(messages, number)
-        # A template that leaves out the last reply's reasoning too (R1) writes a text that no model samples.
-        if spoken != said and (place + 1 == len(messages) or self._keeps_reasoning):
-            opening = prompt[prompt.rindex(OPEN) :] if opens_thinking(prompt) else ""
-            said = said.removeprefix(opening).removeprefix(OPEN if opening else "")
-            written = self._as_written(messages, place, opening + said, prompt)
-            return [prompt], said if written is None or CLOSE not in written else written
-        if spoken != said:
-            written = self._as_written(messages, place, said, before)
-            said = spoken if written is None or CLOSE in written else written
-        glue = before.removesuffix(self.lead)
-        bare = glue if glue == prompt else glue.rstrip()  # a prompt keeps its ids, whatever the reply
-        return [bare, glue.removeprefix(bare)], self.lead + said
-
-    def _before(self, messages: Sequence[Mapping[str, Any]], number: int) -> str:
-        """The glue before a turn in these messages, which end with the turn or with the message after it."""
-        return self._rendered(_with_placeholders(messages), messages[-1]["role"] != "assistant")[number]
-
-    def _as_written(self, messages: Sequence[Mapping[str, Any]], place: int, content: str, before: str) -> str | None:
-        """What the template writes of a content of the assistant's message at `place`, behind the glue `before`; None
-        if that is not clear."""
-        rows = tuple((m["role"], content if i == place else m["content"]) for i, m in enumerate(messages))
-        written = self._written(rows, place)
-        return written.removeprefix(before) if written and written.startswith(before) else None
-
-    def _write(self, messages: tuple[tuple[str, str], ...], place: int) -> str | None:
-        """What the template writes from the end of the turn before `place` to the end of its content."""
-        rows = [(role, None if role == "assistant" else content) for role, content in messages]
-        prompt = messages[-1][0] != "assistant"
-        number = sum(role == "assistant" for role, _ in messages[:place])
-        after = _TURN.join(self._rendered(tuple(rows), prompt)[number + 1 :])
-        said = self._rows(rows)
-        said[place]["content"] = messages[place][1]
-        written = self._apply(said, prompt).split(_TURN, number)[-1]
-        return written.removesuffix(after) if written.endswith(after) else None
-
-    def _glue(self, messages: Sequence[Mapping[str, Any]]) -> str:
-        """The markup from the end of the assistant's last turn (or from the start) to the next reply."""
-        return self._rendered(_with_placeholders(messages), True)[-1]
-
-    def _render(self, messages: tuple[tuple[str, str | None], ...], add_generation_prompt: bool) -> list[str]:
-        """The text before, between and after the assistant's turns, whose contents are None."""
-        pieces = self._apply(self._rows(messages), add_generation_prompt).split(_TURN)
-        if len(pieces) != 1 + sum(content is None for _, content in messages):
-            raise UserError(
-                f"the chat template of {self.name} does not write each assistant turn once, which is needed."
-            )
-        return pieces
-
-    def _rows(self, messages: Iterable[tuple[str, str | None]]) -> list[dict]:
-        return [
-            {"role": role, "content": _TURN if content is None else self._markup.sub(_fence, content)}
-            for role, content in messages
-        ]
-
-    def _apply(self, rows: list[dict], add_generation_prompt: bool) -> str:
-        from jinja2 import TemplateError
-
-        try:
-            return self.tokenizer.apply_chat_template(
-                rows, chat_template=self._template, tokenize=False, add_generation_prompt=add_generation_prompt
-            )
-        except TemplateError as error:
-            roles = ", ".join(row["role"] for row in rows)
-            raise UserError(
-                f"the chat template of {self.name} refuses messages of {roles}: {error}. Many templates "
-                "have no system role and want user and assistant in turn: put such text into a user message."
-            ) from error
-
-    def _probe(self) -> tuple[str, str, str, str]:
-        """What the template writes before the first user text, after the last reply, before a second reply (all of
-        it), and between the first user text and the first reply."""
-        rows = [
-            {"role": "user", "content": "FirstQuestion"},
-            {"role": "assistant", "content": "FirstReply"},
-            {"role": "user", "content": "SecondQuestion"},
-            {"role": "assistant", "content": "SecondReply"},
-        ]
-        whole = self._apply(rows, add_generation_prompt=False)
-        glue = self._apply(rows[:3], add_generation_prompt=True)
-        opening, _, rest = whole.partition("FirstQuestion")
-        return opening, whole.rpartition("SecondReply")[2], glue, rest.partition("FirstReply")[0]
-
-    def _find_bos(self, opening: str, glue: str) -> str:
-        """The BOS as the template writes it. In ChatML the tokenizer's BOS can be a turn marker, which is none."""
-        bos = self.tokenizer.bos_token
-        if not bos or not opening.startswith(bos):
-            return ""
-        its_own = self.tokenizer("a")["input_ids"][:1] == [self.tokenizer.bos_token_id]
-        return bos if its_own or glue.count(bos) == 1 else ""
-
-    def _without_marker(self, glue: str, produced: str) -> str:
-        """The glue after a turn for which the model produced the marker, without it and what stands before it (a space
-        in ` </s>`)."""
-        bare = glue.removeprefix(self._tail).lstrip()
-        return bare.removeprefix(produced) if bare.startswith(produced) else glue
-
-    def _read_reasoning(self) -> None:
-        """Find out whether the template keeps the reasoning of earlier replies, and how it closes one that is empty."""
-        rows = [{"role": "user", "content": "a"}, {"role": "assistant", "content": f"{OPEN}\nthought\n{CLOSE}\n\nb"}]
-        self._keeps_reasoning = "thought" in self._apply([*rows, rows[0]], True)
-        prompt = self._apply(rows[:1], True)
-        rows[1]["content"] = _TURN
-        written = self._apply(rows, False).partition(_TURN)[0]
-        closes = opens_thinking(prompt) and written.startswith(prompt) and written.rstrip().endswith(CLOSE)
-        self._closing = written.removeprefix(prompt) if closes else f"\n{CLOSE}\n\n"
-
-    def _read_white_space(self) -> None:
-        """Find the white space that the template writes before a reply, and that with which a reply is decoded."""
-        rows = (("user", "a"), ("assistant", None), ("user", "b"))
-        prompt = self._rendered(rows[:1], True)[0]
-        written = self._rendered(rows, True)[0]
-        if written.startswith(prompt) and not written.removeprefix(prompt).strip():
-            self.lead = written.removeprefix(prompt)
-        _, header = self._tokenize("", prompt, False, False)
-        self._header_ids = list(self._raw(header))
-        self._shown_lead = ""
-        shown = self._decoded(list(self._after((header, *self._anchors), self.lead + "Reply"))).partition("Reply")[0]
-        self._shown_lead = shown if not shown.strip() else ""
-
-    def _check(self, closes: bool) -> None:
-        """Compare the ids of a dialogue with those that the template itself gives.
-
-        Args:
-            closes: Whether the template writes a marker after a reply. Without one only a prompt is compared, because
-                here an EOS follows a reply.
-
-        Raises:
-            UserError: They differ.
-        """
-        rows = [{"role": role, "content": text} for role, text in _PROBE]
-        asked, answered = self._template_ids(rows[:1], True), self._template_ids(rows[:2], False)
-        for count in range(1, len(rows) + 1 if closes else 2):
-            prompt = count % 2 == 1
-            found, _ = self.encode(self._layout(rows[:count], None))
-            expected = self._template_ids(rows[:count], prompt)
-            if found == (expected if prompt else expected[: len(found)]):
-                continue
-            texts = [self.tokenizer.decode(ids, skip_special_tokens=False) for ids in (expected, found)]
-            tokens = [self.tokenizer.convert_ids_to_tokens(ids) for ids in (expected, found)]
-            both = f"The template: {texts[0]!r}, as tokens {tokens[0]}. Here: {texts[1]!r}, as tokens {tokens[1]}."
-            if answered[: len(asked)] == asked or not texts[0].startswith(texts[1]):
-                raise UserError(
-                    f"the chat template of {self.name} and what would be trained differ. {both} Change the template so "
-                    "that it writes a message alike in every dialogue."
-                )
-            logger.warning(
-                "the chat template of %s ends a prompt within a token of its own dialogue, so each prompt keeps its "
-                "ids, as in sampling, and a reply begins behind them. Move the white space at the end of its "
-                "add_generation_prompt to the reply. %s",
-                self.name,
-                both,
-            )
-            return
-
-    def _template_ids(self, rows: list[dict], add_generation_prompt: bool) -> list[int]:
-        return self.tokenizer.apply_chat_template(
-            rows,
-            chat_template=self._template,
-            tokenize=True,
-            return_dict=False,
-            add_generation_prompt=add_generation_prompt,
-        )
-
-    def _tokenize(self, context: str, text: str, own: bool, plain: bool) -> tuple[tuple[int, ...], str]:
-        """The ids of a text, and the context of the next one.
-
-        Args:
-            context: End of the text before it, from its last special token; "" at the beginning.
-            text: The text.
-            own: Whether it is a turn of the agent.
-            plain: Whether no special token arises in it.
-        """
-        pattern = self._markup if plain else self._special if own else _NEVER
-        end = next((i for i, eos in self._eos.items() if text.endswith(eos)), None) if own and not plain else None
-        if own and self.lead and context.endswith(self.reply_header) and not text.startswith(self.lead):
-            text = self.lead + text
-        if end is not None:
-            text = text.removesuffix(self._eos[end])
-            text = text.rstrip() if self._eos[end] in self._strips_left else text
-        ids: tuple[int, ...] = ()
-        contexts = (context, *self._anchors)
-        for piece in _broken(text, pattern):
-            ids += self._after(contexts, piece)
-            context, contexts = piece if contexts == self._anchors else context + piece, self._anchors
-        if end is not None:
-            return (*ids, end), self._eos[end]
-        context = context[-_CONTEXT:]
-        return ids, context[max((found.start() for found in self._markup.finditer(context)), default=0) :]
-
-    def _after(self, contexts: Sequence[str], text: str) -> tuple[int, ...]:
-        """The ids of a text behind the first of `contexts` with which it shares no token."""
-        for context in contexts:
-            head, whole = self._raw(context), self._raw(context + text)
-            if whole[: len(head)] == head:
-                return whole[len(head) :]
-        return self._raw(text)
-
-    def _raw(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False)) if text else ()
+    def _encoded(self, text: str) -> Any:
+        return self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
 
 
 def check_characters(text: str, where: str) -> None:
@@ -573,6 +496,19 @@ def spoken_candidates(record: TurnCandidates) -> list[str]:
     return [without_thinking(text, prompt, reason == "stop") for text, reason in pairs]
 
 
+def _with_placeholders(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str | None], ...]:
+    return tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages)
+
+
+def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True) if text) or r"(?!)")
+
+
+def _broken(text: str, pattern: re.Pattern[str]) -> str:
+    """The text with a zero-width space behind the first character of what the pattern matches."""
+    return pattern.sub(lambda match: match.group()[0] + _BREAK + match.group()[1:], text)
+
+
 def _dated(template: str, name: str) -> str:
     """The chat template with TEMPLATE_DATE in place of its calls for the time. Raises UserError if one is computed."""
     dated = _TODAY.sub(lambda call: repr(TEMPLATE_DATE.strftime(call[1] or call[2] or "")), template)
@@ -582,61 +518,3 @@ def _dated(template: str, name: str) -> str:
             "day. Write the format as text: strftime_now('%d %b %Y')."
         )
     return dated
-
-
-@contextlib.contextmanager
-def _time_limit(name: str) -> Iterator[None]:
-    """Raise UserError naming the model if its chat template, run inside, takes longer than TEMPLATE_SECONDS.
-
-    Templates are compiled to Python, whose lines are traced: this works in every thread and interrupts a loop.
-    """
-    end = time.monotonic() + TEMPLATE_SECONDS
-
-    def trace(frame: Any, event: str, argument: Any) -> Any:
-        if time.monotonic() > end:
-            raise UserError(f"the chat template of {name} took longer than {TEMPLATE_SECONDS} s for four messages.")
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
-def _left_open(before: str, text: str) -> bool:
-    """Whether a prompt opens a reasoning and the text after it does not close it."""
-    return opens_thinking(before) and CLOSE not in text
-
-
-def _with_placeholders(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str | None], ...]:
-    return tuple((m["role"], None if m["role"] == "assistant" else m["content"]) for m in messages)
-
-
-def _broken(text: str, pattern: re.Pattern[str]) -> list[str]:
-    """The text in pieces, so that what matches the pattern is broken behind its first character."""
-    places = [0]
-    while match := pattern.search(text, places[-1]):
-        places.append(match.start() + 1)
-    return [text[start:end] for start, end in zip(places, [*places[1:], None], strict=True)]
-
-
-def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True) if text) or r"(?!)")
-
-
-def _fence(match: re.Match[str]) -> str:
-    return _OPEN + match.group().encode().hex() + _CLOSE
-
-
-def _untrained(glue: str) -> list[Part]:
-    """Glue as parts. Fenced text, which spells a special token, becomes a plain part."""
-    pieces = _FENCED.split(glue)
-    parts: list[Part] = []
-    for i, piece in enumerate(pieces):
-        if i % 2:
-            parts.append({"text": bytes.fromhex(piece).decode(), "train": False, "plain": True})
-        elif piece:
-            parts.append({"text": piece, "train": False})
-    return parts

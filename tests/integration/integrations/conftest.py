@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.dialogues.mini.tasks import make_tasks
-from sweet_rl.models.transformers_local.model import TransformersModel
+from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.models.weights import model_path
 from tests.support.command_line import write_rows
 from tests.support.served_model import ServedModel

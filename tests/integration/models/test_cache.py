@@ -15,17 +15,14 @@ from tests.support.command_line import ROOT
 
 ASKED = [{"role": "user", "content": "how many?"}]
 WRITER = """
-import asyncio, sys
+import sys
 from sweet_rl.models.base import Completion
 from sweet_rl.models.cache import CallCache
 cache = CallCache(sys.argv[1])
-async def work():
-    for number in range(int(sys.argv[2]), 100000):
-        key = str(number)
-        await cache.put(key, [Completion(str(number), None, None, "stop")])
-        assert (await cache.get(key))[0].text == str(number)
-        print(number, flush=True)
-asyncio.run(work())
+for number in range(int(sys.argv[2]), 100000):
+    cache.put(str(number), [Completion(str(number), None, None, "stop")])
+    assert cache.get(str(number))[0].text == str(number)
+    print(number, flush=True)
 """
 
 
@@ -51,12 +48,9 @@ def test_processes_share_a_folder_and_may_be_killed_at_any_moment(tmp_path):
             written[first] = int(whole[-1]) if whole else first + 20
     cache = CallCache(tmp_path)
 
-    async def check():
-        for first, last in written.items():
-            for number in range(first, last + 1):
-                assert (await cache.get(str(number)))[0].text == str(number)
-
-    asyncio.run(check())
+    for first, last in written.items():
+        for number in range(first, last + 1):
+            assert cache.get(str(number))[0].text == str(number)
     assert sum(last - first for first, last in written.items()) > 20
 
 

@@ -1,6 +1,6 @@
 """The in-process model against the plain, slow way: HF generate and whole forward passes.
 
-The running batch itself is tested step by step in tests/unit/models/transformers_local/test_engine.py.
+The running batch itself is tested step by step in tests/unit/models/test_transformers_local.py.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.transformers_local.model import TransformersModel
+from sweet_rl.models.transformers_local import TransformersModel
 from tests.support.tiny_models import save_tiny_chat_model
 
 QUESTIONS = ["hi", "how many days?", "a much longer question, about the fee of a late return?", "ok " * 30]
@@ -70,7 +70,6 @@ def test_the_prompt_is_computed_once_for_all_candidates(tiny_agent):
     widths = []
 
     async def work(model):
-        model.engine.tiny = False  # or tokens near an edge are drawn again from passes of their own
         model.engine.model.register_forward_pre_hook(
             lambda _, args, inputs: widths.append(tuple(inputs["input_ids"].shape)), with_kwargs=True
         )

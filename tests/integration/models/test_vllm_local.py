@@ -30,8 +30,8 @@ def test_the_log_probs_of_sampled_tokens_are_those_of_the_model(model):
         loaded = load_model(model, settings)
         try:
             await loaded.check()
-            prompt = loaded.chat.prompt([{"role": "user", "content": "a function please"}])
-            return loaded.chat.encode(prompt)[0], await loaded.complete_parts(prompt, Sampling(n=3, max_tokens=12))
+            ids, _ = loaded.chat.encode(loaded.chat.prompt([{"role": "user", "content": "a function please"}]))
+            return ids, await loaded.complete(ids, Sampling(n=3, max_tokens=12))
         finally:
             await loaded.close()
 

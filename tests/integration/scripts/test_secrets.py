@@ -94,7 +94,7 @@ def test_a_redirect_is_not_followed_and_shown_without_its_query(status):
             async def work():
                 servers = Servers([server.url], KEY, pause=0.0, patience=0.0)
                 try:
-                    await servers.request(servers.all[0], "/chat/completions", {}, lambda answer: answer)
+                    await servers.post("/chat/completions", {})
                 finally:
                     await servers.close()
 
@@ -128,13 +128,14 @@ def test_the_traceback_of_a_domain_that_raises_the_key_has_none(place):
     assert done.code != 0 and done.err and not secrets_in({"output": done.out + done.err})
 
 
-@pytest.mark.parametrize("status", [400, 401, 500])
+@pytest.mark.parametrize("status", [400, 401])
 def test_what_a_server_writes_steers_no_terminal(place, status):
     steering = "\x1b]0;title\x07 \x1b[2J \x9b31m \u202e \u2066 \r\b"
     with ApiServer(lambda _: refusal(status, f"refused {steering}")) as server:
         server.models = [f"other {steering}"]
         done = call("simulate_interactions.py", **flags(place, server, patience=0))
-    assert r"refused \x1b]0;title\x07" in done.err
+    shown = (done.out + done.err).replace("\\u00", "\\x")
+    assert r"refused \x1b]0;title\x07" in shown
     controls = {*map(chr, range(32)), *map(chr, range(127, 160)), *"\u202e\u2066"} - {"\n", "\t"}
     left = set(done.out + done.err) & controls
     assert not left - {"\r"}, left  # \r: of the progress bar

@@ -12,8 +12,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import completion_logps, score_texts
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.cli import parse

@@ -12,7 +12,7 @@ from sweet_rl.dialogues.play import DialogueSetup, play, play_all, trajectory_id
 from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
-from sweet_rl.models.transformers_local.model import TransformersModel
+from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.runs.user_file import load_from_file
@@ -387,8 +387,11 @@ def test_a_failed_released_dialogue_keeps_its_last_reply_as_it_was_sampled(tiny_
     class Fails:
         chat = ChatFormat.from_pretrained(tiny_agent)
 
-        async def complete_parts(self, parts, sampling, tokenizer=None):
-            if sum(part["train"] for part in parts):
+        replies = 0
+
+        async def complete(self, prompt, sampling):
+            self.replies += 1
+            if self.replies > 1:
                 raise ModelError("server", "gone")
             return [Completion("so OUTPUT: q", None, None, "stop")]
 

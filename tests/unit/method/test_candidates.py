@@ -16,8 +16,9 @@ from sweet_rl.method.candidates import (
 from sweet_rl.method.turn_credit import taken_turns
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
-from sweet_rl.models.transformers_local.model import TransformersModel
+from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import open_run
@@ -112,7 +113,7 @@ def test_a_fraction_is_a_seeded_sample_of_whole_tasks():
 class Scripted:
     """A model that notes the seeds it is called with; it fails in the turns of `broken`."""
 
-    chat = None
+    chat = ChatFormat.from_pretrained("mini")
 
     def __init__(self, broken=(), kind="timeout"):
         self.broken, self.kind, self.seeds, self.closed = broken, kind, [], False
@@ -120,7 +121,7 @@ class Scripted:
     async def check(self):
         pass
 
-    async def complete_parts(self, parts, sampling, tokenizer):
+    async def complete(self, prompt, sampling):
         self.seeds.append(sampling.seed)
         if len(self.seeds) - 1 in self.broken:
             raise ModelError(self.kind, "no")
@@ -191,5 +192,7 @@ def test_fields_that_one_candidate_does_not_know_are_none_for_all():
 def test_a_prompt_that_nobody_knows_is_one_message():
     history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
     (turn,) = turns_of(Trajectory(TASK, history, id="t-0"), None)
+    model = Scripted()
+    model.chat = None
     with pytest.raises(UserError, match="t-0-0.*--tokenizer"):
-        asyncio.run(sample_candidates(turn, Scripted(), Sampling()))
+        asyncio.run(sample_candidates(turn, model, Sampling()))

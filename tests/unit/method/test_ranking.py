@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from sweet_rl.method import ranking
 from sweet_rl.method.candidate_texts import encoded_candidates, prompt_parts
 from sweet_rl.method.critics import ChosenCritic, CriticFlags
 from sweet_rl.method.privileged_information import with_hint
@@ -138,7 +137,7 @@ def test_shards_one_after_the_other_are_the_ranking_of_one_process(world, tmp_pa
 
 @pytest.mark.parametrize("shard, hinted", [(None, True), ("1/1", False)])
 def test_a_ranking_that_leaves_gpus_idle_says_so(world, tmp_path, monkeypatch, capsys, shard, hinted):
-    monkeypatch.setattr(ranking, "gpu_memory", lambda: [80e9] * 8)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 8)
     flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled"}
     rank(**flags, output_path=tmp_path / "out.jsonl", shard=shard)
     assert ("one of 8 GPUs" in capsys.readouterr().out) == hinted

@@ -7,7 +7,7 @@ import pytest
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.transformers_local.model import TransformersModel
+from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.runs.errors import UserError
 from tests.support.field_tokenizers import field_tokenizer
 
@@ -19,8 +19,8 @@ def test_the_model_goes_on_where_the_prefix_ends(tiny_chat_model):
     prefixed = PrefixedModel(model, "ANSWER:\n")
     sampling = Sampling(max_tokens=6, seed=4, n=2)
     replies = asyncio.run(prefixed.complete(ASKED, sampling))
-    parts = [*model.chat.prompt(ASKED), {"text": "ANSWER:\n", "train": False}]
-    plain = asyncio.run(model.complete_parts(parts, sampling, model.chat.fingerprint))
+    begun, _ = model.chat.encode([*model.chat.prompt(ASKED), {"text": "ANSWER:\n", "train": False}])
+    plain = asyncio.run(model.complete(begun, sampling))
     for reply, continued in zip(replies, plain, strict=True):
         assert reply.text == "ANSWER:\n" + continued.text and reply.finish_reason == continued.finish_reason
         ids, _ = model.chat.encode([{"text": "ANSWER:\n", "train": False}])
@@ -34,8 +34,8 @@ def test_the_ids_of_the_prefix_are_those_of_a_reply_that_begins_with_it(name):
     whole, _ = chat.encode(chat.dialogue([*ASKED, {"role": "assistant", "content": "Which days"}]))
 
     class Model:
-        async def complete_parts(self, parts, sampling, tokenizer=None):
-            assert chat.encode(parts, tokenizer)[0] == whole[: len(whole) - 2]
+        async def complete(self, prompt, sampling):
+            assert prompt == whole[: len(whole) - 2]
             return [Completion("days", whole[-2:], None, "stop", 9, 2)]
 
     model = Model()

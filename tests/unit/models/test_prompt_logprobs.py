@@ -1,11 +1,14 @@
 """Which answers of a server hold the log-probs of a text."""
 
+import asyncio
+
 import numpy as np
 import pytest
 
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.prompt_logprobs import _read
+from sweet_rl.models.prompt_logprobs import PromptLogprobs
+from tests.support.api_server import ApiServer, Reply
 
 TEXT = EncodedText.build([5, 6, 7, 6], [False, False, True, True], "text")
 
@@ -17,16 +20,37 @@ def answer(*values) -> dict:
     return {"choices": [{"text": "x", "prompt_logprobs": places}]}
 
 
+def scored(found: dict) -> np.ndarray:
+    """The log-probs of TEXT by a server that answers the trial as vLLM does and the text with `found`."""
+
+    def reply(body: dict) -> Reply:
+        trial = {"choices": [{"prompt_logprobs": [None, {"0": {"logprob": -1.0}}]}]}
+        return Reply(trial if len(body["prompt"]) == 2 else found)
+
+    async def work(url: str) -> list[np.ndarray]:
+        scorer = PromptLogprobs("served-model", [url])
+        try:
+            return await scorer.score([TEXT, TEXT])
+        finally:
+            await scorer.close()
+
+    with ApiServer(reply) as server:
+        first, second = asyncio.run(work(server.url))
+        assert len(server.requests) == 2  # the trial, and equal texts once
+    np.testing.assert_array_equal(first, second)
+    return first
+
+
 def test_the_log_probs_are_those_of_the_trained_tokens_and_others_are_not_looked_at():
-    np.testing.assert_array_equal(_read(answer(None, float("nan"), -0.5, 0), TEXT), np.float32([-0.5, 0]))
+    np.testing.assert_array_equal(scored(answer(None, float("nan"), -0.5, 0)), np.float32([-0.5, 0]))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("-inf"), float("inf"), -9999.0, "-1", None, 3.5])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), -9999.0, "-1", None, 3.5])
 def test_a_log_prob_that_is_none_is_an_error_of_its_text(value):
     with pytest.raises(ModelError, match="token 3 has") as error:
-        _read(answer(None, -1.0, -0.5, value), TEXT)
+        scored(answer(None, -1.0, -0.5, value))
     assert error.value.kind == "logprobs" and error.value.fatal is None
-    assert ("--logprobs-mode" in str(error.value)) == (value in (3.5, float("inf")))
+    assert ("--logprobs-mode" in str(error.value)) == (value == 3.5)
 
 
 @pytest.mark.parametrize(
@@ -35,11 +59,11 @@ def test_a_log_prob_that_is_none_is_an_error_of_its_text(value):
 )
 def test_an_answer_without_one_for_each_token_is_one_too(found):
     with pytest.raises(ModelError, match="prompt_logprobs"):
-        _read(found, TEXT)
+        scored(found)
 
 
 def test_the_log_prob_of_another_token_is_not_taken():
     found = answer(None, -1.0, -0.5, -0.5)
     found["choices"][0]["prompt_logprobs"][3] = {"7": {"logprob": -0.5}}
     with pytest.raises(ModelError, match="token 3 has None"):
-        _read(found, TEXT)
+        scored(found)

@@ -7,10 +7,8 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
-import torch
 
-from sweet_rl.models import vllm_local
-from sweet_rl.models.vllm_local import VLLMModel, memory_share
+from sweet_rl.models.vllm_local import VLLMModel
 from sweet_rl.runs.errors import UserError
 
 
@@ -41,35 +39,16 @@ def started(monkeypatch) -> list[dict]:
     return made
 
 
-def gpus(monkeypatch, free: list[float], taken: int = 0, total: float = 80e9) -> None:
-    monkeypatch.setattr(vllm_local, "gpu_memory", lambda **asked: free if asked else [total] * len(free))
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda number: taken if number == 0 else 0)
-
-
-def test_an_engine_is_started_as_a_server_is_for_the_longest_texts_that_fit(started, tiny_chat_model, monkeypatch):
-    gpus(monkeypatch, [79e9])
-    for settings in ({}, {"max_model_len": 64, "gpu_memory_utilization": 0.3}):
+def test_an_engine_is_started_as_a_server_is_for_the_longest_texts_that_fit(started, tiny_chat_model):
+    for settings in ({}, {"max_model_len": 64, "tensor_parallel_size": 2}):
         asyncio.run(VLLMModel(tiny_chat_model, **settings).check())
     common = {"context": "server", "model": tiny_chat_model, "logprobs_mode": "processed_logprobs"}
     assert started == [
-        common | {"max_model_len": -1, "gpu_memory_utilization": 0.9},
-        common | {"max_model_len": 64, "gpu_memory_utilization": 0.3},
+        common | {"max_model_len": -1, "data_parallel_size": 1},
+        common | {"max_model_len": 64, "tensor_parallel_size": 2},
     ]
 
 
-def test_an_engine_that_does_not_start_says_why_and_what_can_be_changed(started, tiny_chat_model, monkeypatch):
-    gpus(monkeypatch, [79e9])
+def test_an_engine_that_does_not_start_says_why_and_what_can_be_changed(started, tiny_chat_model):
     with pytest.raises(UserError, match=r"no room for the cache\. .*engine_settings"):
         asyncio.run(VLLMModel(tiny_chat_model, max_model_len=0).check())
-
-
-def test_an_engine_takes_what_others_leave_and_room_for_a_model_of_this_process_to_compute(monkeypatch):
-    gpus(monkeypatch, [])
-    assert memory_share() == {}
-    gpus(monkeypatch, [79e9, 41e9])  # another process on the second GPU
-    assert memory_share() == {"gpu_memory_utilization": 0.5}
-    gpus(monkeypatch, [62e9, 79e9], taken=16_000_000_000)  # a critic of this process on the first
-    assert memory_share() == {"gpu_memory_utilization": 0.7}
-    gpus(monkeypatch, [1e9])
-    with pytest.raises(UserError, match="GPU 0"):
-        memory_share()

@@ -1,4 +1,4 @@
-"""A model by its name: errors for what cannot be loaded, weights for training and scoring, GPUs that hold them."""
+"""A model by its name: its context, errors for what cannot be loaded, weights for training and scoring."""
 
 from __future__ import annotations
 
@@ -9,24 +9,43 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from sweet_rl.models import vllm_local, weights
 from sweet_rl.models.log_probs.value_head import has_value_head
-from sweet_rl.models.vllm_local import parallel_sizes
-from sweet_rl.models.weights import (
-    check_loadable,
-    gpus_for,
-    load_frozen,
-    load_weights,
-    parameter_count,
-    save_weights,
-)
+from sweet_rl.models.weights import check_length, context_length, load_config, load_frozen, load_weights, save_weights
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import save_tiny_chat_model
 
-GIB = 2**30
-NODE = [80 * GIB] * 8
+LONGROPE = {
+    "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 8.0, 40.0],
+    "original_max_position_embeddings": 64, "factor": 4.0,
+}  # fmt: skip
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize("family, settings, expected", [
+    ("llama", {"max_position_embeddings": 64}, 64),
+    ("gpt2", {"n_positions": 64}, 64),
+    ("mistral", {"max_position_embeddings": 64, "sliding_window": 8}, 64),
+    ("gemma3", {"text_config": {"max_position_embeddings": 64, "sliding_window": 8}}, 64),
+    ("mpt", {"max_seq_len": 64}, 64),
+    ("bloom", {}, None),
+    ("mamba", {}, None),
+    ("llama", {"max_position_embeddings": 64, "rope_parameters": DYNAMIC}, 64),
+    ("llama", {"max_position_embeddings": 64, "rope_parameters": YARN}, 256),
+    ("llama", {"max_position_embeddings": 256, "rope_parameters": YARN}, 256),
+    ("phi3", {"max_position_embeddings": 256, "rope_parameters": LONGROPE, "hidden_size": 32, "num_attention_heads": 4,
+              "original_max_position_embeddings": 64}, 64),
+    ("cohere", {"max_position_embeddings": 64, "model_max_length": 256}, 256),
+])  # fmt: skip
+def test_the_context_is_what_positions_allow_for_texts_of_any_length_and_no_window(family, settings, expected):
+    config = AutoConfig.for_model(family, **settings)
+    assert context_length(config) == expected
+    check_length(expected or 10**6, expected, "here")
+    if expected is not None:
+        with pytest.raises(UserError, match=f"line 3: {expected + 1} tokens, .* has {expected}. Do this."):
+            check_length(expected + 1, expected, "line 3", "Do this.")
 
 
 @pytest.fixture
@@ -41,40 +60,21 @@ def shards(tiny_chat_model, tmp_path) -> Path:
     return tmp_path / "shards"
 
 
-def test_a_whole_checkpoint_passes_in_one_file_or_in_several(model, shards):
-    check_loadable(model)
-    check_loadable(shards)
-
-
-def test_what_is_wrong_with_a_checkpoint_is_said(model):
-    weights = model / "model.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[:-1])
-    with pytest.raises(UserError, match=f"{model}: .*model.safetensors"):
-        check_loadable(model)
-    weights.unlink()
-    with pytest.raises(UserError, match="neither"):
-        check_loadable(model)
-    weights.write_bytes(content)
+def test_a_damaged_checkpoint_is_refused_by_its_name(model, shards):
+    content = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(content[:-1])
+    for read in (load_weights, has_value_head):
+        with pytest.raises(UserError, match=f"{model}"):
+            read(model)
+    (model / "model.safetensors").unlink()
+    max(shards.glob("*.safetensors")).unlink()
+    for folder in (model, shards):
+        with pytest.raises(UserError, match=f"{folder}"):
+            load_weights(folder)
     (model / "config.json").write_text("{")
-    with pytest.raises(UserError, match="JSON"):
-        check_loadable(model)
-    with pytest.raises(UserError, match="nowhere: "):
-        check_loadable(model / "nowhere")
-
-
-def test_every_shard_must_be_there_and_whole(shards):
-    shard = max(shards.glob("*.safetensors"))
-    content = shard.read_bytes()
-    shard.write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match=f"{shard.name} is damaged"):
-        check_loadable(shards)
-    shard.unlink()
-    with pytest.raises(UserError, match=f"{shard.name} is missing"):
-        check_loadable(shards)
-    (shards / "model.safetensors.index.json").write_text(json.dumps({"weights": {}}))
-    with pytest.raises(UserError, match="index.json is damaged"):
-        check_loadable(shards)
+    for folder in (model, model / "nowhere"):
+        with pytest.raises(UserError, match=f"{folder}"):
+            load_config(folder)
 
 
 def test_a_model_for_scoring_is_frozen_and_in_evaluation_mode_and_one_for_training_is_not_frozen(
@@ -87,60 +87,9 @@ def test_a_model_for_scoring_is_frozen_and_in_evaluation_mode_and_one_for_traini
     assert weights.dtype == torch.float32 and all(parameter.requires_grad for parameter in weights.parameters())
 
 
-def test_what_is_no_model_is_named(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(UserError, match=str(tmp_path)):
-        load_weights(str(tmp_path))
-
-
-def test_parameters_are_counted_without_loading_weights(tiny_chat_model):
-    weights = AutoModelForCausalLM.from_pretrained(tiny_chat_model)
-    assert parameter_count(tiny_chat_model) == sum(p.numel() for p in weights.parameters())
-
-
-@pytest.mark.parametrize("weights, memory, expected", [
-    (16e9, NODE, 1),  # 8B in bfloat16
-    (141e9, NODE, 4),  # 70B: two GPUs would leave 1 % for what is computed with it
-    (282e9, NODE, 8),  # 70B with its reference model
-    (141e9, NODE[:1], 1),
-    (141e9, [141 * 10**9] * 8, 2),
-    (1e15, NODE[:6], 6),
-])  # fmt: skip
-def test_weights_take_as_few_gpus_as_hold_them(weights, memory, expected):
-    assert gpus_for(weights, memory) == expected
-
-
-@pytest.fixture
-def gpus(monkeypatch):
-    """Sets the number of visible GPUs and their memory: this machine has none."""
-
-    def see(count: int, memory: float = 80 * GIB) -> None:
-        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-        monkeypatch.setattr(weights, "gpu_memory", lambda free=False: [memory] * count)
-        monkeypatch.setattr(vllm_local, "gpu_memory", weights.gpu_memory)
-
-    return see
-
-
-def test_vllm_gets_as_many_engines_as_the_gpus_hold(gpus, tiny_chat_model):
-    gpus(1)
-    assert parallel_sizes(tiny_chat_model) == {}
-    gpus(8)
-    assert parallel_sizes(tiny_chat_model) == {"tensor_parallel_size": 1, "data_parallel_size": 8}
-    gpus(8, memory=2 * parameter_count(tiny_chat_model) / 0.8 / 2)
-    assert parallel_sizes(tiny_chat_model) == {"tensor_parallel_size": 2, "data_parallel_size": 4}
-
-
-@pytest.mark.parametrize("free, expected", [([], False), ([9e5], False), ([1e6] * 2, False), ([2e5] * 2, True)])
-def test_a_model_is_divided_if_one_gpu_of_several_is_too_small(monkeypatch, free, expected):
-    monkeypatch.setattr(weights, "gpu_memory", lambda **_: free)
-    monkeypatch.setattr(weights, "parameter_count", lambda path: 100_000)
-    assert weights.needs_several_gpus("any", torch.float32) is expected
-
-
 def test_a_critic_file_in_the_place_of_a_model_is_told_its_flag():
     with pytest.raises(UserError, match="--critic_type docs/examples/short_turns.py"):
-        check_loadable("docs/examples/short_turns.py")
+        load_config("docs/examples/short_turns.py")
 
 
 @pytest.mark.parametrize("load", [load_weights, load_frozen])
@@ -171,7 +120,7 @@ def test_a_tied_projection_is_no_missing_weight_and_an_untied_one_is(tmp_path):
             load_weights(folder)
 
 
-@pytest.mark.parametrize("check", [check_loadable, load_weights, parameter_count])
+@pytest.mark.parametrize("check", [load_config, load_weights])
 def test_an_adapter_is_no_model_neither_alone_nor_beside_weights(check, model, tmp_path):
     peft = pytest.importorskip("peft")
     base = AutoModelForCausalLM.from_pretrained(model)
@@ -207,17 +156,3 @@ def test_the_embedding_of_an_end_of_text_that_is_the_pad_too_is_trained(model):
     ids = torch.tensor([[3, 5, 4]])
     trained(input_ids=ids, labels=ids).loss.backward()
     assert trained.get_input_embeddings().weight.grad[5].abs().sum() > 0
-
-
-@pytest.mark.parametrize("content", ["[]", "{}", "[" * 100_000, '{"weight_map": []}', '{"weight_map": {"a": 5}}'])
-def test_a_damaged_index_of_weights_is_named_by_all_that_read_it(content, shards):
-    (shards / "model.safetensors.index.json").write_text(content)
-    for read in (check_loadable, load_weights, has_value_head):
-        with pytest.raises(UserError, match="model.safetensors.index.json is damaged"):
-            read(shards)
-
-
-def test_a_damaged_file_of_weights_is_named_where_a_head_is_looked_for(model):
-    (model / "model.safetensors").write_bytes(b"\xff" * 20)
-    with pytest.raises(UserError, match="model.safetensors is damaged"):
-        has_value_head(model)

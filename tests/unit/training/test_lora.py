@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import completion_logps, score_texts
 from sweet_rl.models.log_probs.rows import lay_out
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import attach_value_head, load_value_model
 from sweet_rl.models.weights import load_weights
 from sweet_rl.runs.errors import UserError

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 from sweet_rl.method.candidate_texts import encoded_candidates
 from sweet_rl.method.candidates import sample_candidates, turns_of
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.replies import completions
+from sweet_rl.models.openai_server import read_replies
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates, read_records
@@ -45,7 +45,7 @@ def test_an_id_outside_of_the_vocabulary_is_named_with_its_place(chat, token):
     with pytest.raises(UserError, match=f"trajectory 'odd': the token id {token}"):
         encode_trajectories([dialogue], chat, DataSettings(), "file")
     with pytest.raises(ModelError, match="token ids that .* does not know") as error:
-        completions({"choices": [{"text": "x", "token_ids": [5, token]}]}, 1, "text", chat)
+        read_replies({"choices": [{"text": "x", "token_ids": [5, token]}]}, chat)
     assert error.value.kind == "malformed"
 
 

@@ -10,12 +10,11 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from sweet_rl.models.log_probs import projection
+from sweet_rl.models.log_probs.attention import FAMILIES, share_prompts
 from sweet_rl.models.log_probs.logps import batches_by_tokens, completion_logps, score_texts
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
-from sweet_rl.models.log_probs.shared_prefix import FAMILIES, share_prompts
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import SHAPE, VOCABULARY, tiny_model
-from tests.unit.models.test_context import DYNAMIC, LONGROPE
 
 
 def dialogue_texts(seed: int = 0) -> list[EncodedText]:
@@ -74,12 +73,6 @@ def test_shared_prompts_equal_one_pass_per_text_in_values_and_gradients(family, 
     assert_equal_to_the_plain_way(family, row_tokens)
 
 
-@pytest.mark.parametrize("window", [3, 20])
-@pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
-def test_a_sliding_window_that_cuts_texts_is_exact_too(family, window):
-    assert_equal_to_the_plain_way(family, 2048, sliding_window=window)
-
-
 def test_log_probs_in_many_chunks_are_those_of_one(monkeypatch):
     monkeypatch.setattr(projection, "CHUNK_TOKENS", 1)
     monkeypatch.setattr(projection, "CHUNK_ELEMENTS", 3 * VOCABULARY)
@@ -115,7 +108,6 @@ def test_gradient_checkpointing_changes_nothing():
     ("llama", {"attn_implementation": "eager"}, "eager"),
     ("gpt2", {"n_head": 4}, "gpt2"),
     ("qwen2", {"attention_dropout": 0.1}, "attention_dropout"),
-    ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, "dynamic"),
 ])  # fmt: skip
 def test_attention_that_does_not_allow_it_is_computed_the_plain_way_and_the_warning_says_why(
     family, changes, reason, caplog
@@ -167,37 +159,6 @@ def texts_of(*lengths: int) -> list[EncodedText]:
         EncodedText.build(rng.integers(3, VOCABULARY, length), [False] * (length - 7) + [True] * 7, "text")
         for length in lengths
     ]
-
-
-def model_of_lengths(kind: str) -> torch.nn.Module:
-    """A model that rotates a whole batch as its longest text needs it; its original context has 64 tokens."""
-    if kind == "dynamic":
-        return tiny_model("llama", max_position_embeddings=64, rope_parameters=DYNAMIC)
-    changes = {"num_local_experts": 2} if kind == "phimoe" else {"original_max_position_embeddings": 64}
-    rope = LONGROPE | ({"short_mscale": 1.1, "long_mscale": 1.4} if kind == "phimoe" else {})
-    return tiny_model(kind, torch.float32, max_position_embeddings=256, rope_parameters=rope, **changes)
-
-
-@pytest.mark.parametrize("kind", ["phi3", "phimoe", "dynamic"])
-def test_a_text_is_rotated_by_its_own_length_whatever_is_beside_it_or_came_before(kind):
-    texts = texts_of(30, 90, 64, 65, 200, 33, 90)
-    with torch.no_grad():
-        expected = torch.cat([plain_logps(model_of_lengths(kind), [text]) for text in texts])
-    model = model_of_lengths(kind)
-    for budget in (1, 10_000):
-        for order in (texts, texts[::-1]):
-            found = {text.key: logps for text, logps in zip(order, score_texts(model, order, budget), strict=True)}
-            np.testing.assert_allclose(np.concatenate([found[text.key] for text in texts]), expected, atol=1e-5)
-    batch = lay_out(texts, share_prompts=False)
-    together = completion_logps(model, batch)
-    torch.testing.assert_close(together.detach(), expected, rtol=0, atol=1e-5)
-    together.sum().backward()
-    whole = [p.grad.clone() for p in model.parameters()]
-    model.zero_grad()
-    for text in texts:
-        completion_logps(model, lay_out([text], share_prompts=False)).sum().backward()
-    for gradient, parameter in zip(whole, model.parameters(), strict=True):
-        torch.testing.assert_close(gradient, parameter.grad, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])

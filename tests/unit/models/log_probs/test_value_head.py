@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.log_probs.shared_prefix import share_prompts
 from sweet_rl.models.log_probs.value_head import (
     attach_value_head,
     has_value_head,
@@ -18,7 +18,7 @@ from sweet_rl.models.log_probs.value_head import (
 )
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import tiny_model
-from tests.unit.models.log_probs.test_logps import dialogue_texts, model_of_lengths, texts_of
+from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 
 def plain_values(model, texts: list[EncodedText], unit: str) -> torch.Tensor:
@@ -111,11 +111,3 @@ def test_a_saved_head_is_found_and_loaded_frozen(tiny_chat_model, tmp_path, shar
     assert found.value_head.weight.dtype == torch.float64
     torch.testing.assert_close(found.value_head.weight, model.value_head.weight.double(), rtol=0, atol=0)
     assert not any(parameter.requires_grad for parameter in found.parameters())
-
-
-@pytest.mark.parametrize("kind", ["phi3", "dynamic"])
-def test_a_value_does_not_depend_on_longer_texts_of_the_batch(kind):
-    texts = texts_of(30, 90, 64, 200)
-    expected = [plain_values(attach_value_head(model_of_lengths(kind), seed=5), [text], "turn")[0] for text in texts]
-    model = attach_value_head(model_of_lengths(kind), seed=5)
-    torch.testing.assert_close(turn_values(model, value_batch(texts, False)), torch.stack(expected), rtol=0, atol=1e-5)

@@ -1,12 +1,11 @@
 """Prompts and trained texts have the token ids of the chat template's own text, for the tokenizers of the field."""
 
 import copy
-import logging
 from functools import cache
 
 import pytest
 
-from sweet_rl.models.texts.chat import ChatFormat, parts_text
+from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from tests.support.field_tokenizers import FIELD, QWEN3_OPENS, VICUNA, field_tokenizer
 
@@ -21,7 +20,6 @@ SAID = [
     {"role": "user", "content": "2 others"},
     {"role": "assistant", "content": "日: 1."},
 ]
-REASON = "<think>\nIt is Monday.\n</think>\n\n"
 
 
 @cache
@@ -60,8 +58,8 @@ def test_candidates_as_text_have_the_ids_of_the_template_and_tokenise_their_prom
     chat = ChatFormat(copy.deepcopy(field_tokenizer(name)))
     prompt = chat.prompt([{"role": "user", "content": "fee? " * 2000}])
     before = chat.encode(prompt)[0]
-    read, raw = [], chat._raw
-    chat._raw = lambda text: read.append(text) or raw(text)
+    read, encoded = [], chat._encoded
+    chat._encoded = lambda text: read.append(text) or encoded(text)
     for reply in ("Which days?", "I see", "x = 1"):
         said = [{"role": "user", "content": "fee? " * 2000}, {"role": "assistant", "content": reply}]
         ids, train = chat.encode([*prompt, {"text": reply + chat.eos_text, "train": True}])
@@ -96,65 +94,25 @@ def test_special_token_text_of_either_side_stays_text(name):
     (bare, _), (ids, _) = (chat.encode(chat.dialogue(said)) for said in (plain, attacked))
     added = set(chat.tokenizer.added_tokens_decoder)
     assert [i for i in ids if i in added] == [i for i in bare if i in added]
-    assert chat.tokenizer.decode(ids).count(attack) == 2
+    assert chat.tokenizer.decode(ids).replace("\u200b", "").count(attack) == 2
 
 
 def test_a_reply_that_begins_with_what_the_header_ends_with_is_cut_there():
     chat = chat_of("gemma")  # in which two line breaks are one token
-    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "\nb"}]
-    ids, train = chat.encode(chat.dialogue(said))
+    prompt = chat.prompt(SAID[:1])
+    ids, train = chat.encode([*prompt, {"text": f"\nb{chat.eos_text}", "train": True}])
     assert chat.tokenizer.convert_ids_to_tokens(last_run(ids, train)) == ["\n", "b", "<end_of_turn>"]
-    assert ids[: len(ids) - 3] == template_ids(chat, said[:1], True)
+    assert ids[: len(ids) - 3] == template_ids(chat, SAID[:1], True)
 
 
-# Whether the reasoning of an earlier reply and that of the last one is kept.
-KEPT = {
-    "qwen3": [False, True],
-    "qwen3 thinking": [False, True],
-    "glm, thinking": [False, True],
-    "r1": [False, True],
-    "keeps its reasoning": [True, True],
-}
-
-
-@pytest.mark.parametrize("name", KEPT)
-def test_reasoning_is_kept_or_left_out_as_the_template_does(name):
+@pytest.mark.parametrize("name", OPENING)
+def test_a_reply_without_reasoning_is_as_the_template_writes_it(name):
     chat = chat_of(name)
-    said = [m | {"content": REASON + m["content"]} if m["role"] == "assistant" else m for m in SAID[:4]]
-    parts = chat.dialogue(said)
-    trained = [part["text"].removesuffix(chat.eos_text) for part in parts if part["train"]]
-    if name == "r1":  # its template has no reasoning in any reply, though its prompt opens one
-        assert parts_text(parts).startswith(parts_text(chat.prompt(said[:3])) + "It is Monday.")
-    else:
-        assert chat.tokenizer.apply_chat_template(said, tokenize=False).startswith(parts_text(parts))
-    assert ["It is Monday." in text for text in trained] == KEPT[name]
-    assert all(text.endswith(reply["content"]) for text, reply in zip(trained, SAID[1:4:2], strict=True))
-
-
-@pytest.mark.parametrize("name", KEPT)
-def test_a_reply_without_reasoning_follows_a_closed_one_and_is_trained_alone(name):
-    chat = chat_of(name)
-    for parts in (chat.dialogue(SAID[:2]), [*chat.prompt(SAID[:1]), {"text": f"Yes.{chat.eos_text}", "train": True}]):
-        ids, train = chat.encode(parts)
-        text = chat.tokenizer.decode(ids)
-        assert text.count("<think>") == text.count("</think>")
-        assert chat.decode(last_run(ids, train)) == parts[-1]["text"].removesuffix(chat.eos_text)
-
-
-def test_what_was_sampled_after_an_open_reasoning_follows_it_unchanged():
-    chat = chat_of("qwen3 thinking")
-    for output, finish in (("It is Monday.\n</think>\n\nYes.", "stop"), ("It is", "length")):
-        reply = {
-            "role": "assistant",
-            "content": "Yes.",
-            "input": parts_text(chat.prompt(SAID[:1])),
-            "output": output,
-            "finish_reason": finish,
-        }
-        parts = chat.dialogue([SAID[0], reply])
-        assert parts[:-1] == chat.prompt(SAID[:1]) and parts[-1]["text"].removesuffix(chat.eos_text) == output
-        if finish == "stop":
-            assert chat.prompt([SAID[0], reply, SAID[2]])[: len(parts)] == parts
+    parts = chat.dialogue(SAID[:2])
+    ids, train = chat.encode(parts)
+    text = chat.tokenizer.decode(ids)
+    assert text.count("<think>") == text.count("</think>")
+    assert chat.decode(last_run(ids, train)) == SAID[1]["content"]
 
 
 def changed(name: str, template: str) -> ChatFormat:
@@ -169,10 +127,6 @@ def test_a_template_that_changes_a_reply_is_refused_with_both_texts():
     assert "x = 1      y" in str(error.value) and r"x = 1\n\n    y" in str(error.value)
 
 
-def test_a_header_whose_end_belongs_to_the_reply_s_first_token_is_named_and_cut_as_in_sampling(caplog):
-    with caplog.at_level(logging.WARNING):
-        chat = changed("vicuna", VICUNA.replace("'ASSISTANT:'", "'ASSISTANT: '"))
-    assert "the model" in caplog.text and "within a token" in caplog.text
-    ids, train = chat.encode(chat.dialogue(SAID[:2]))
-    assert ids[: len(ids) - len(last_run(ids, train))] == template_ids(chat, SAID[:1], True)
-    assert chat.tokenizer.convert_ids_to_tokens(last_run(ids, train))[0] == "Which"
+def test_a_header_whose_end_belongs_to_the_reply_s_first_token_is_refused():
+    with pytest.raises(UserError, match="the model .*white space at the end"):
+        changed("vicuna", VICUNA.replace("'ASSISTANT:'", "'ASSISTANT: '"))

@@ -1,19 +1,19 @@
-"""The running batch, driven step by step, against one row at a time."""
+"""The running batch, driven step by step, against one row at a time; what it keeps, and how it draws."""
 
-import copy
+import math
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.transformers_local.engine import GenerationEngine
-from sweet_rl.models.transformers_local.requests import Request, Row
+from sweet_rl.models.transformers_local import GenerationEngine, PrefixCache, Request, sample_tokens
 from sweet_rl.runs.errors import UserError
 from tests.support.tiny_models import tiny_model
-from tests.unit.models.log_probs.test_logps import model_of_lengths
 
 PROMPTS = [[5, 6, 7], [8] * 20, [9, 10], [11] * 7]
+END = 2
+LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2]]))
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +27,12 @@ def generate(model, asked, eos_ids=(3,), **settings):
 
 
 def together(engine, asked):
-    results = {}
-    for place, (ids, sampling) in enumerate(asked):
-        engine.submit(Request(ids, sampling, lambda result, place=place: results.setdefault(place, result)))
+    requests = [Request(ids, sampling) for ids, sampling in asked]
+    for request in requests:
+        engine.submit(request)
     while engine.busy:
         engine.step()
-    return [results[place] for place in range(len(asked))]
+    return [request.future.result(timeout=0) for request in requests]
 
 
 def asked():
@@ -53,33 +53,6 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(model, alone, settings):
     for (own,), (many,) in zip(alone, generate(model, asked(), **settings), strict=True):
         assert own.token_ids == many.token_ids
         assert torch.allclose(torch.tensor(own.logprobs), torch.tensor(many.logprobs), atol=1e-4)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.0])
-def test_rounding_in_a_batch_does_not_decide_a_token_at_an_edge(model, monkeypatch, temperature):
-    own = copy.deepcopy(model)
-    prompt = torch.tensor([PROMPTS[0]])
-    with torch.no_grad():
-        best = int(own(prompt).logits[0, -1].argmax())
-        other = 40 if best < 40 else 20
-        own.lm_head.weight[other] = own.lm_head.weight[best]  # no logit is larger than these two, which are equal
-        edges = copy.deepcopy(own).double()(prompt).logits[0, -1].softmax(-1).cumsum(-1)
-
-    class AtAnEdge(Row):
-        def __init__(self, *args):
-            super().__init__(*args)
-            self.uniforms[0] = float(edges[len(edges) // 2])
-
-    monkeypatch.setattr("sweet_rl.models.transformers_local.engine.Row", AtAnEdge)
-    slope = 2e-5 * torch.linspace(-1, 1, len(edges))
-    tokens = []
-    for rounding in (slope, -slope):
-        engine = GenerationEngine(own, {3})
-        forward = engine._forward
-        monkeypatch.setattr(engine, "_forward", lambda *args, add=rounding, plain=forward: plain(*args) + add)
-        ((made,),) = together(engine, [(PROMPTS[0], Sampling(temperature, max_tokens=1))])
-        tokens += made.token_ids
-    assert tokens[0] == tokens[1]
 
 
 def test_samples_of_one_request_have_consecutive_seeds_and_differ(model):
@@ -122,21 +95,24 @@ def test_an_empty_prompt_and_one_beyond_the_context_are_refused(model):
     engine = GenerationEngine(model, {3})
     for ids in ([], [5] * engine.context):
         with pytest.raises(ModelError) as error:
-            engine.submit(Request(ids, Sampling(), lambda result: None))
-        assert error.value.kind == "context" and not error.value.retryable and not engine.busy
+            engine.check_prompt(ids)
+        assert error.value.kind == "context" and not error.value.retryable
     ((made,),) = generate(model, [([5] * (engine.context - 2), Sampling(max_tokens=9))], eos_ids=())
     assert len(made.token_ids) == 2
 
 
-def test_an_error_is_delivered_once_to_every_request_in_progress_or_waiting(model):
-    engine, results = GenerationEngine(model, {3}, max_rows=2), []
-    for seed in range(3):
-        engine.submit(Request(PROMPTS[0], Sampling(n=2, seed=seed, max_tokens=500), results.append))
+def test_an_error_is_delivered_to_every_request_in_progress_or_waiting_and_a_cancelled_one_is_not_computed(model):
+    engine = GenerationEngine(model, {3}, max_rows=2)
+    requests = [Request(PROMPTS[0], Sampling(n=2, seed=seed, max_tokens=500)) for seed in range(4)]
+    assert requests[3].future.cancel()
+    for request in requests:
+        engine.submit(request)
+    assert requests[3] not in engine.waiting
     engine.step()
     error = ModelError("engine", "closed")
     engine.fail_all(error)
-    assert results.count(error) == 3 - sum(isinstance(one, list) for one in results) and len(results) == 3
-    assert not engine.busy
+    assert [request.future.exception(timeout=0) for request in requests[1:3]] == [error, error]
+    assert requests[0].future.done() and not engine.busy
 
 
 def test_memory_that_lacks_for_some_layers_fails_one_batch_and_no_later_one(model, monkeypatch):
@@ -150,32 +126,23 @@ def test_memory_that_lacks_for_some_layers_fails_one_batch_and_no_later_one(mode
             raise torch.OutOfMemoryError
         return new_zeros(*args)
 
-    engine.submit(Request(*long, lambda result: None))
+    engine.submit(Request(*long))
     with monkeypatch.context() as patch, pytest.raises(torch.OutOfMemoryError):
         patch.setattr(torch.Tensor, "new_zeros", lacking)
         engine.step()
     engine.fail_all(ModelError("engine", "no memory"))
     ((*found,),) = together(engine, [long])
-    assert found == expected
+    assert [row.token_ids for row in found] == [row.token_ids for row in expected]
 
 
-def plain_logps(made, prompt, ids):
-    """The log-prob of each sampled token after a forward pass over all that stands before it, by a model of its own."""
+def plain_logps(model, prompt, ids):
+    """The log-prob of each sampled token after a forward pass over all that stands before it, by the model."""
     found = []
     for place, token in enumerate(ids):
         with torch.no_grad():
-            logits = made()(torch.tensor([[*prompt, *ids[:place]]])).logits[0, -1]
+            logits = model(torch.tensor([[*prompt, *ids[:place]]])).logits[0, -1]
         found.append(logits.float().log_softmax(-1)[token].item())
     return torch.tensor(found)
-
-
-@pytest.mark.parametrize("kind", ["phi3", "dynamic"])
-def test_rows_that_cross_the_original_context_disturb_no_other_and_are_computed_again(kind):
-    lengths = (20, 58, 64, 100, 61)
-    asked = [(list(range(3, 3 + n % 50)) + [7] * (n - n % 50), Sampling(max_tokens=10, seed=n)) for n in lengths]
-    for (ids, _), (own,) in zip(asked, generate(model_of_lengths(kind).float(), asked, eos_ids=()), strict=True):
-        expected = plain_logps(lambda: model_of_lengths(kind).float(), ids, own.token_ids)
-        assert torch.allclose(torch.tensor(own.logprobs), expected, atol=1e-4)
 
 
 WINDOWS = {
@@ -183,7 +150,6 @@ WINDOWS = {
     "phi3": {"sliding_window": 6},
     "qwen2": {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
     "gemma3_text": {"head_dim": 8, "sliding_window": 6},
-    "llama4_text": {"head_dim": 8, "attention_chunk_size": 6, "num_local_experts": 2, "intermediate_size_mlp": 48},
 }
 
 
@@ -192,12 +158,13 @@ def test_a_window_is_no_end_of_the_context_and_is_kept(family):
     made = tiny_model(family, torch.float32, **WINDOWS[family])
     asked = [([5, 9, 11, 8] * n, Sampling(max_tokens=8, seed=n)) for n in (1, 4, 9)]
     for (ids, _), (own,) in zip(asked, generate(made, asked, eos_ids=()), strict=True):
-        assert torch.allclose(torch.tensor(own.logprobs), plain_logps(lambda: made, ids, own.token_ids), atol=1e-4)
+        assert torch.allclose(torch.tensor(own.logprobs), plain_logps(made, ids, own.token_ids), atol=1e-4)
 
 
 @pytest.mark.parametrize("family, changes", [
     ("bloom", {"n_head": 4, "attn_implementation": "eager"}),  # positions by a mask of two dimensions
     ("mamba", {"attn_implementation": "eager"}),
+    ("llama4_text", {"head_dim": 8, "attention_chunk_size": 6, "num_local_experts": 2, "intermediate_size_mlp": 48}),
     ("qwen3_next", {"head_dim": 8, "num_experts": 2, "moe_intermediate_size": 16, "num_hidden_layers": 4,
                     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
                     "linear_value_head_dim": 8, "shared_expert_intermediate_size": 16}),
@@ -208,16 +175,76 @@ def test_a_model_whose_rows_cannot_share_a_batch_is_refused_with_the_way_out(fam
         GenerationEngine(tiny_model(family, torch.float32, **changes), {2})
 
 
-@pytest.mark.parametrize("passes", [0, 1])  # that finds the shapes, and those that compare the logits
-def test_a_device_without_memory_is_named_and_not_taken_for_a_fault_of_the_model(model, passes, monkeypatch):
-    forward, calls = model.forward, []
+def test_the_longest_text_that_a_prompt_continues_is_taken_once():
+    kept = PrefixCache(100, {END})
+    kept.keep([5, 6], ["short"])
+    kept.keep([5, 6, END, 7], ["long"])
+    prompt = [5, 6, END, 7, END, 8]
+    assert kept.take(prompt) == (4, ["long"])
+    assert kept.take(prompt) == (2, ["short"])
+    assert kept.take(prompt) == (0, [])
+    assert kept.tokens == 0
 
-    def full(*args, **kwargs):
-        calls.append(args)
-        if len(calls) > passes:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.\nMore.")
-        return forward(*args, **kwargs)
 
-    monkeypatch.setattr(model, "forward", full)
-    with pytest.raises(UserError, match="a trial pass failed: OutOfMemoryError CUDA out of memory"):
-        GenerationEngine(model, {3})
+def test_a_text_is_found_only_where_a_reply_ends():
+    kept = PrefixCache(100, {END})
+    kept.keep([5, 6], ["text"])
+    assert kept.take([5, 6, 7]) == kept.take([5, 7, END]) == kept.take([5, 6]) == (0, [])
+    assert kept.take([5, 6, END]) == (2, ["text"])
+
+
+def test_the_oldest_texts_make_room_and_one_beyond_all_room_is_not_kept():
+    kept = PrefixCache(4, {END})
+    for first in (5, 6, 7):
+        kept.keep([first, 9], [first])
+    assert kept.tokens == 4
+    assert kept.take([5, 9, END]) == (0, [])
+    assert kept.take([7, 9, END]) == (2, [7])
+    kept.keep([1] * 5, ["large"])
+    assert kept.tokens == 0
+
+
+def draw(uniform: float, temperature: float = 1.0, top_p: float | None = None) -> tuple[int, float]:
+    nucleus = None if top_p is None else torch.tensor([top_p])
+    tokens, logps = sample_tokens(LOGITS, torch.tensor([uniform]), torch.tensor([temperature]), nucleus)
+    return int(tokens[0]), math.exp(float(logps[0]))
+
+
+def near(drawn: tuple[int, float], token: int, probability: float) -> bool:
+    return drawn[0] == token and abs(drawn[1] - probability) < 1e-5
+
+
+def test_token_is_where_the_cumulative_distribution_passes_the_number():
+    assert near(draw(0.0), 0, 0.5)
+    assert near(draw(0.49), 0, 0.5)
+    assert near(draw(0.51), 1, 0.3)
+    assert near(draw(0.81), 2, 0.2)
+    assert near(draw(1 - 2**-24), 2, 0.2)
+
+
+def test_temperature_zero_takes_the_likeliest_and_reports_the_models_own_log_prob():
+    assert near(draw(0.99, temperature=0.0), 0, 0.5)
+
+
+def test_temperature_two_flattens():
+    roots = [math.sqrt(p) for p in (0.5, 0.3, 0.2)]
+    assert near(draw(0.0, temperature=2.0), 0, roots[0] / sum(roots))
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_it_renormalised():
+    assert near(draw(0.99, top_p=0.6), 1, 0.3 / 0.8)
+    assert near(draw(0.99, top_p=0.4), 0, 1.0)
+    assert near(draw(0.99, top_p=1.0), 2, 0.2)
+
+
+def test_a_token_of_no_probability_is_never_drawn():
+    logits = torch.tensor([[-math.inf, 0.0, -math.inf]]).expand(3, 3)
+    tokens, _ = sample_tokens(logits, torch.tensor([0.0, 0.5, 1 - 2**-24]), torch.ones(3))
+    assert tokens.tolist() == [1, 1, 1]
+
+
+def test_frequencies_are_the_probabilities():
+    uniforms = torch.rand(20_000, generator=torch.Generator().manual_seed(0))
+    tokens, _ = sample_tokens(LOGITS.expand(20_000, 3), uniforms, torch.ones(20_000))
+    shares = torch.bincount(tokens, minlength=3) / 20_000
+    assert torch.allclose(shares, torch.tensor([0.5, 0.3, 0.2]), atol=0.015)
