@@ -16,9 +16,10 @@ import sys
 import time
 from itertools import product
 
+from sweet_rl.dialogues.backend.references import CHANCE
+
 from sweet_rl.dialogues.backend.calls import prelude
 from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name, imported_names
-from sweet_rl.dialogues.backend.references import CHANCE
 from sweet_rl.dialogues.frontend.extract_page import answered_page, without_pages
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
 from sweet_rl.dialogues.mini.human_server import reply_to

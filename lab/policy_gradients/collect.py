@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from sweet_rl.dialogues import Domain, Environment, HumanSettings
-from sweet_rl.dialogues.collect import CollectionSettings
-from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanSettings
+from sweet_rl.dialogues.simulate import CollectionSettings, PlayerSettings, Simulation
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import Completion, Sampling
@@ -28,7 +27,7 @@ ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable
 class Recorded:
     """An environment that keeps the log-probs of each message of the agent in it, rounded to six decimals."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: AnswerEnvironment) -> None:
         self._environment = environment
 
     def __getattr__(self, name: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweet_rl.dialogues import Environment
+from sweet_rl.dialogues import AnswerEnvironment
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.human import MiniHuman
@@ -97,13 +97,13 @@ class Rollouts:
             raise UserError(f"candidates {record.id}: a dialogue failed: {played.failure['message']}")
         return played
 
-    def _resume(self, record: TurnCandidates) -> Callable[[Task], Environment]:
+    def _resume(self, record: TurnCandidates) -> Callable[[Task], AnswerEnvironment]:
         """What begins a dialogue as it stands before the turn."""
         if record.task is None or record.dialogue is None:
             raise UserError(f"candidates {record.id}: need 'task' and 'dialogue', which sample_best_of_n.py writes.")
         said = [message["content"] for message in record.dialogue]
 
-        def begin(task: Task) -> Environment:
+        def begin(task: Task) -> AnswerEnvironment:
             environment = self._begin(task)
             for question, reply in zip(said[1::2], said[2::2], strict=True):
                 environment.step(Completion(question, None, None, "stop"))

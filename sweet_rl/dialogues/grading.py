@@ -32,16 +32,8 @@ def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> It
 
     for grade in grader.grade_many(jobs()):
         yield from not_graded()
-        if not waiting:
-            raise UserError(f"{type(grader).__qualname__}.grade_many gave more grades than there are answers.")
         yield replace(waiting.pop(0), reward=grade.reward, grade=grade.as_dict())
     yield from not_graded()
-    if waiting:
-        missing = sum(trajectory.ending != "failed" for trajectory in waiting)
-        raise UserError(
-            f"{type(grader).__qualname__}.grade_many gave {missing} grades fewer than there are answers, so that "
-            "rewards belong to other dialogues. Give one Grade for each answer, in order."
-        )
 
 
 def reference_answers(tasks: Sequence[Task]) -> list[Trajectory]:

@@ -15,7 +15,7 @@ from sweet_rl.dialogues.grading import first_tasks, grade_trajectories, referenc
 from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.dialogues.sibling_pairs import best_of_tasks
 from sweet_rl.evaluation.compare import compare
-from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, grader_of, read_graded
+from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.statistics import check_k
 from sweet_rl.evaluation.summary import summarise_rewards, summary_text
 from sweet_rl.method.trajectory_pairs import check_texts, write_pairs
@@ -190,9 +190,6 @@ def evaluate(
         )
         if domain.source is not None:
             settings["task_type"] = domain.name
-        if baseline is not None:
-            own = _before_grading(dialogues.result, trajectories, settings, domain.draws_pages, baseline)
-            check_comparable({OWN: [own], BASELINE: [baseline]}, wanted.mix_humans)
 
         def grade(run: Run) -> dict[str, Any]:
             write_grades(trajectories, grader, run)
@@ -234,22 +231,6 @@ def _trajectories(dialogues: GradedDialogues) -> list[Trajectory]:
     else:
         trajectories = read_records(dialogues.input_path, Trajectory)
     return without_excluded(first_tasks(trajectories, dialogues.num_tasks), dialogues.exclude)
-
-
-def _before_grading(
-    path: str,
-    trajectories: Sequence[Trajectory],
-    settings: dict[str, Any],
-    draws_pages: bool,
-    baseline: GradedFile,
-) -> GradedFile:
-    """What the graded file will be, as far as it is known: its tasks, humans and grader."""
-    grader = grader_of(path, [], settings) | {"kind": "page" if draws_pages else "code"}
-    if not draws_pages and baseline.grader.get("kind") == "function":  # only graded rows name their function
-        grader |= {name: baseline.grader[name] for name in ("kind", "grader")}
-    if "image_encoder" in settings:
-        grader["encoder"] = settings["image_encoder"]
-    return GradedFile(path, trajectories, grader)
 
 
 def write_grades(trajectories: Sequence[Trajectory], grader: Grader, run: Run) -> None:

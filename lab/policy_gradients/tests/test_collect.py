@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lab.policy_gradients.collect import check_on_policy, recorded
-from sweet_rl.dialogues import ANSWER_MARKER, Domain, FunctionGrader
+from sweet_rl.dialogues import ANSWER_MARKER, Domain
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
-DOMAIN = Domain("own", grader=lambda settings: FunctionGrader(lambda task, answer: 1.0))
+DOMAIN = Domain("own", reward=lambda task, answer: 1.0)
 
 
 def begun(domain: Domain):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.dialogues.released import backend, frontend
+from sweet_rl.dialogues import released
 from sweet_rl.runs.records import Task, read_records
 from tests.integration.scripts.test_colbench import ceilings, stored
 from tests.support.api_server import ApiServer, Reply, chat_reply
@@ -25,14 +25,14 @@ def invoke_model(page):
     return [{"text": "This is the page."}, {"text": "No page yet."}, {"text": "This is the goal."}]
 """
 TEXTS = {
-    backend: {"BACKEND_AGENT": AGENT, "BACKEND_HUMAN": USER},
-    frontend: {"FRONTEND_AGENT": DESIGNER, "FRONTEND_HUMAN": CLIENT, "FRONTEND_SENTENCES": SENTENCES},
+    "backend": {"BACKEND_AGENT": AGENT, "BACKEND_HUMAN": USER},
+    "frontend": {"FRONTEND_AGENT": DESIGNER, "FRONTEND_HUMAN": CLIENT, "FRONTEND_SENTENCES": SENTENCES},
 }
 # For the runs that are killed, which are processes of their own.
 SCRIPT = """
 import runpy
-from sweet_rl.dialogues.released import backend, frontend
-from sweet_rl.dialogues.released.files import ProtocolFile
+from sweet_rl.dialogues import released
+from sweet_rl.dialogues.released import ProtocolFile
 {patches}
 runpy.run_path({script!r}, run_name="__main__")
 """
@@ -46,10 +46,10 @@ def program(tmp_path, monkeypatch) -> Path:
         pytest.skip("no ColBench rows: set SWEET_RL_COLBENCH to a folder with backend_dev.jsonl and frontend_dev.jsonl")
     monkeypatch.chdir(tmp_path)
     patches = []
-    for module, texts in TEXTS.items():
-        part = module.__name__.rpartition(".")[2]
-        protocol_files(tmp_path, monkeypatch, module, {name: (f"{part}.{name}", text) for name, text in texts.items()})
-        patches += [f"{part}.{name} = {getattr(module, name)!r}" for name in texts]
+    for part, texts in TEXTS.items():
+        files = {name: (f"{part}.{name}", text) for name, text in texts.items()}
+        protocol_files(tmp_path, monkeypatch, released, files)
+        patches += [f"released.{name} = {getattr(released, name)!r}" for name in texts]
     path = tmp_path / "program.py"
     path.write_text(SCRIPT.format(patches="\n".join(patches), script=str(ROOT / "scripts" / "colbench.py")))
     return path

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from sweet_rl.dialogues.released import backend
-from sweet_rl.dialogues.released.environment import ReleasedEnvironment
 from sweet_rl.dialogues.trained_on import other_protocol
+
+from sweet_rl.dialogues import released
+from sweet_rl.dialogues.released import ReleasedEnvironment
 from sweet_rl.method.candidates import turns_of
 from sweet_rl.models.base import Completion
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
@@ -65,7 +65,7 @@ def folder(tmp_path_factory) -> Path:
     write_rows(folder / "offline.jsonl", released_rows())
     write_rows(folder / "test.jsonl", TASKS)
     with pytest.MonkeyPatch.context() as patch:
-        run_steps(folder, protocol_files(folder, patch, backend, BACKEND))
+        run_steps(folder, protocol_files(folder, patch, released, BACKEND))
     return folder
 
 
@@ -198,7 +198,7 @@ def test_a_released_row_is_known_by_its_prompt_and_keeps_its_protocol_when_grade
 
 
 def test_the_best_of_several_candidates_is_played_under_the_released_protocol(folder, chat, tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    files = protocol_files(tmp_path, monkeypatch, released, BACKEND)
     with ApiServer(lambda body: chat_reply("Three of them.")) as server:
         done = call(
             "play_best_of_n.py", protocol="released", protocol_files=files, agent_model=folder / "policy",
