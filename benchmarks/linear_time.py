@@ -16,13 +16,11 @@ import sys
 import time
 from itertools import product
 
-from sweet_rl.dialogues.backend.references import CHANCE
-
+from benchmarks.serve_mini_human import reply_to
 from sweet_rl.dialogues.backend.calls import prelude
 from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name, imported_names
 from sweet_rl.dialogues.frontend.extract_page import answered_page, without_pages
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
-from sweet_rl.dialogues.mini.human_server import reply_to
 from sweet_rl.dialogues.simulated_human import cut_at_sentence
 from sweet_rl.isolation.rendering import outside, scripts
 from sweet_rl.isolation.rendering.stylesheet import possible_classes
@@ -49,7 +47,6 @@ READERS = {
     "imports": imported_names,
     "modules": lambda text: modules_for({"math"}, text),
     "reference": lambda text: (function_name(text, {"t": text}), prelude(text, {"math"})),
-    "chance": CHANCE.search,
     "page": answered_page,
     "text around pages": lambda text: without_pages(text, "[page]"),
     "scripts": lambda text: (scripts.uses_play_script(text), scripts.plain_configs(text)),

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from sweet_rl.dialogues.mini.oracle import topic_of
 from sweet_rl.dialogues.mini.tasks import Rule, family_of, rules_of, source
-from sweet_rl.dialogues.mini.topics import Topic
-from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME, world_of
+from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME, Topic, world_of
 from sweet_rl.runs.records import Message, Task
 
 COMMON = {"by", "for", "from", "if", "it", "the", "us", "we", "with"}

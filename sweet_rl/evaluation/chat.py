@@ -70,7 +70,6 @@ class Chat:
             self.domain.begin(self.agent_prompt, self.max_turns),
             self.sampling,
             human_identity=PERSON,
-            source=self.domain.source,
             protocol=self.domain.protocol,
         )
         try:

@@ -23,6 +23,7 @@ from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.evaluation.summary import summarise_rewards
 from sweet_rl.isolation.rendering.settings import BrowserSettings
@@ -261,7 +262,7 @@ class ColBench:
                 write_page(graded, self.page(name))
         print()
         facts = self.facts()
-        self._compare(facts)
+        facts |= self._compare(facts)
         text = json.dumps(redacted_values(facts), indent=2, ensure_ascii=False) + "\n"
         write_texts({self.folder / "results.json": text}, overwrite=True)
         print(f"{self.folder / 'results.md'}: this table")
@@ -333,8 +334,12 @@ class ColBench:
         found = summary.get("agent") or summary.get("agent and human") or {}
         return {name: found[name] for name in ("served_as", "left_out") if name in found}
 
-    def _compare(self, facts: dict[str, Any]) -> None:
-        """Print the table of the models, and the paper's figures where its encoder was used."""
+    def _compare(self, facts: dict[str, Any]) -> dict[str, str]:
+        """Print the table of the models, and the paper's figures where its encoder was used.
+
+        Returns:
+            What the paper's figures were measured with (`paper`), and what these were (`here`).
+        """
         models = self.wanted.model
         notes = []
         for row in facts["models"]:
@@ -342,7 +347,7 @@ class ColBench:
                 notes.append(f"{row['name']}: replies are by {', '.join(row['served_as'])}")
             if "left_out" in row:
                 notes.append(f"{row['name']}: not sent, because refused: {', '.join(row['left_out'])}")
-        compare_files(
+        comparison = compare_files(
             ComparisonSettings(
                 runs={name: [str(self.graded(name))] for name in models},
                 baselines=models[:1] if len(models) > 1 else (),
@@ -353,6 +358,8 @@ class ColBench:
                 overwrite=True,
             )
         )
+        lines = paper_lines(comparison) if comparison["paper"] else []
+        return {name: text for name, _, text in (line.partition(": ") for line in lines)}
 
 
 def model_figures(path: Path) -> dict[str, Any]:

@@ -151,7 +151,6 @@ class Benchmark:
             label_turn=self.domain.label_turn,
             human_identity=self.domain.human_identity(None, name, self._human_prompt, self._human, window=window),
             on_cancel=on_cancel,
-            source=self.domain.source,
             protocol=self.domain.protocol,
         )
         return await play(task, sample, setup)

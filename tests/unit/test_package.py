@@ -17,9 +17,7 @@ def test_the_package_openai_is_the_only_way_over_http_to_a_language_model():
             users[path.relative_to(ROOT).as_posix()] = found
     for name in ("models/servers.py", "models/failures.py"):
         assert users.pop(name) == {"openai", "aiohttp"}  # aiohttp for the errors of openai's transport
-    assert users.pop("dialogues/mini/human_server.py") == {"aiohttp"}  # it is a server
-    assert users.pop("dialogues/frontend/encoders.py") == {"urllib.request"}  # whether the hub answers
-    assert users.pop("dialogues/released/files.py") == {"urllib.request"}  # the prompts of a protocol
+    assert users.pop("dialogues/released.py") == {"urllib.request"}  # the prompts of a protocol
     assert users.pop("models/hostnames.py") == {"urllib.request"}  # the proxies of the environment, for a message
     others = {name: found - {"openai"} for name, found in users.items() if not name.startswith("isolation/rendering/")}
     assert {name: found for name, found in others.items() if found} == {}

@@ -6,8 +6,7 @@ import pytest
 
 from lab.simulated_humans.claims import claimed_rule, claimed_solution
 from sweet_rl.dialogues.mini.tasks import Rule, draw_rule
-from sweet_rl.dialogues.mini.topics import TOPICS
-from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
+from sweet_rl.dialogues.mini.worlds import QUICK, TOPIC_BY_NAME
 from sweet_rl.runs.records import Task
 
 CODE = "def parking_fee(hours, resident):\n    total = hours\n    total = max(total - 2, 0)\n    total = total * {}\n"
@@ -17,7 +16,7 @@ TASK = Task("Help", CODE.format(4), {}, "1", {"mini": MINI})
 
 
 def test_every_sentence_and_every_line_of_code_of_a_rule_gives_the_same_code_again():
-    for topic in TOPICS:
+    for topic in QUICK.topics:
         for seed in range(20) if topic.forms else ():
             rule = draw_rule(topic.name, random.Random(seed))
             for said in (*rule.sentences("vip"), f"My code: {rule.line('vip')}"):

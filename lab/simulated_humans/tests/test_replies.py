@@ -8,7 +8,7 @@ from lab.simulated_humans.measure_humans import JUDGE_PROMPT
 from lab.simulated_humans.replies import does_not_know, ends_help
 from lab.simulated_humans.reply_judge import PROMPT_VALUES, contradicts
 from sweet_rl.dialogues.mini.human import UNCLEAR, UNKNOWN
-from sweet_rl.dialogues.mini.topics import TOPICS
+from sweet_rl.dialogues.mini.worlds import QUICK
 from sweet_rl.models.base import Completion
 from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.records import Task
@@ -31,7 +31,7 @@ def test_an_early_end_of_the_help_is_seen(reply):
 
 
 def test_answers_are_neither():
-    said = [text.format(a=3, b=4, flag="vip") for t in TOPICS for _, answers in t.forms for text in answers]
+    said = [text.format(a=3, b=4, flag="vip") for t in QUICK.topics for _, answers in t.forms for text in answers]
     said += ["It writes the code into a file.", "You can know it from the second argument.", "All of them count."]
     said += ["Please go ahead and ask your question."]
     assert [text for text in said if does_not_know(text) or ends_help(text)] == []
