@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
 from sweet_rl.dialogues.protocols import Human, HumanReply, sum_or_none
@@ -24,27 +23,12 @@ _shown: set[str] = set()  # places of errors whose traceback was logged
 OUTGROWN = "context"  # finish_reason of the empty message with which a dialogue that is too long for its agent ends
 
 
-class CandidateSelector(Protocol):
-    """Chooses which of several candidates for a turn is played."""
+CandidateSelector = Callable[[Task, list[Message], list[Part] | None, Sequence[Completion], str | None], Awaitable[int]]
+"""Chooses which of several candidates for a turn is played: `choose(task, messages, prompt, candidates, tokenizer)`.
 
-    async def __call__(
-        self,
-        task: Task,
-        messages: list[Message],
-        prompt: list[Part] | None,
-        completions: Sequence[Completion],
-        tokenizer: str | None,
-    ) -> int:
-        """The index of the candidate to play.
-
-        Args:
-            task: The task with its reference solution.
-            messages: The dialogue before the turn.
-            prompt: The same messages as parts; None if the agent's chat format is not known.
-            completions: The candidates.
-            tokenizer: Fingerprint of the tokenizer that the candidates' token ids belong to; None if not known.
-        """
-        ...
+`messages` is the dialogue before the turn, `prompt` the same as parts and `tokenizer` the fingerprint of the one that
+the candidates' ids belong to; both are None if not known.
+"""
 
 
 @dataclass(frozen=True)

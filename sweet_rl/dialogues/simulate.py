@@ -429,53 +429,47 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
         seconds: Time that all rows but the first `before` took.
         before: Number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
-    endings: Counter[str] = Counter()
-    failures: Counter[str] = Counter()
-    tokens: Counter[str] = Counter()
-    fresh: Counter[str] = Counter()
-    humans: Counter[str] = Counter()
+    endings, failures, humans = Counter[str](), Counter[str](), Counter[str]()
+    counts, tokens, fresh = Counter[str](), Counter[str](), Counter[str]()
     messages: dict[str, str] = {}
-    dialogues = turns = leaks = with_leaks = empty = cut = with_empty_or_cut = outgrown = 0
+    dialogues = 0
     for row in rows:
         dialogues += 1
         endings[row.get("ending") or "unknown"] += 1
         humans[human_label(row.get("human"))] += 1
-        if row.get("failure"):
-            kind = f"{row['failure'].get('side')}: {row['failure'].get('kind')}"
+        if failure := row.get("failure"):
+            kind = f"{failure.get('side')}: {failure.get('kind')}"
             failures[kind] += 1
-            messages.setdefault(kind, row["failure"].get("message", ""))
+            messages.setdefault(kind, failure.get("message", ""))
         spoken = [message for message in row["dialogue_history"] if message["role"] == "assistant"]
-        own_turns, faulty = len(spoken), 0
-        for message in spoken:
-            is_empty, is_cut = not message["content"].strip(), message.get("finish_reason") == "length"
-            empty, cut, faulty = empty + is_empty, cut + is_cut, faulty + (is_empty or is_cut)
-        with_empty_or_cut += faulty > 0
-        outgrown += bool(spoken) and spoken[-1].get("finish_reason") == OUTGROWN
-        turns += own_turns
-        leaks += row.get("leaks", 0)
-        with_leaks += row.get("leaks", 0) > 0
-        used_tokens = {
-            f"{side}_{name}": n
-            for side, used in row.get("usage", {}).items()
-            for name, n in used.items()
-            if n is not None
+        empty = sum(not message["content"].strip() for message in spoken)
+        cut = sum(message.get("finish_reason") == "length" for message in spoken)
+        outgrown = bool(spoken) and spoken[-1].get("finish_reason") == OUTGROWN
+        leaks = row.get("leaks", 0)
+        counts.update(turns=len(spoken), empty=empty, cut=cut, faulty=bool(empty or cut), outgrown=outgrown)
+        counts.update(leaks=leaks, with_leaks=leaks > 0)
+        used = {
+            f"{side}_{name}": number
+            for side, usage in row.get("usage", {}).items()
+            for name, number in usage.items()
+            if number is not None
         }
-        tokens.update(used_tokens)
+        tokens.update(used)
         if dialogues > before:
-            fresh.update({"dialogues": 1, "turns": own_turns, **used_tokens})
+            fresh.update({"dialogues": 1, "turns": len(spoken), **used})
     summary: dict[str, Any] = {
         "dialogues": dialogues,
         "humans": dict(sorted(humans.items())),
         "endings": dict(sorted(endings.items())),
         "failures": dict(sorted(failures.items())),
-        "turns": turns,
-        "turns_per_dialogue": round(turns / dialogues, 2) if dialogues else 0.0,
-        "empty_messages": empty,
-        "cut_messages": cut,
-        "dialogues_with_empty_or_cut_messages": with_empty_or_cut,
-        "dialogues_too_long_for_the_agent": outgrown,
-        "simulator_leaks": leaks,
-        "dialogues_with_leaks": with_leaks,
+        "turns": counts["turns"],
+        "turns_per_dialogue": round(counts["turns"] / dialogues, 2) if dialogues else 0.0,
+        "empty_messages": counts["empty"],
+        "cut_messages": counts["cut"],
+        "dialogues_with_empty_or_cut_messages": counts["faulty"],
+        "dialogues_too_long_for_the_agent": counts["outgrown"],
+        "simulator_leaks": counts["leaks"],
+        "dialogues_with_leaks": counts["with_leaks"],
         "tokens": dict(sorted(tokens.items())),
     }
     if messages:

@@ -110,7 +110,6 @@ def test_a_limit_of_the_rate_is_on_the_progress_line_and_in_the_summary(api, tmp
     monkeypatch.setattr("sweet_rl.runs.progress.FIRST_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.runs.progress.FILE_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.runs.progress.TERMINAL_INTERVAL", 0.1)
-    monkeypatch.setattr("sweet_rl.dialogues.collect.TERMINAL_INTERVAL", 0.1)
     api.refuse = [refusal(429, "slow down", retry_after="1")] * 3
     result = call("simulate_interactions.py", **flags(api, tmp_path, num_tasks=2))
     assert result.code == 0 and "rate limit (429)" in result.err, result.err

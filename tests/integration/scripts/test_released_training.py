@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from sweet_rl.dialogues.trained_on import other_protocol
 
 from sweet_rl.dialogues import released
 from sweet_rl.dialogues.released import ReleasedEnvironment
@@ -163,18 +162,13 @@ def test_the_last_reply_is_graded_and_the_manifest_names_the_protocol(folder):
     assert manifest["settings"]["protocol"] == "released"
 
 
-def test_a_policy_that_plays_under_another_protocol_than_it_was_trained_on_is_named(folder, tmp_path, caplog):
+def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path, caplog):
     with ApiServer(lambda body: chat_reply("Three of them.")) as server:
         done = call(
             "simulate_interactions.py", agent_model=folder / "policy", env_model=MODEL, hostname=server.url,
             input_path=folder / "test.jsonl", max_turns=2, max_tokens=6, output_path=tmp_path / "ours.jsonl",
         )  # fmt: skip
     assert done.code == 0, done.err
-    (line,) = [line for line in done.out.splitlines() if "was trained on" in line]
-    assert f"{folder / 'rewarded.jsonl'}" in line and "--protocol released asks it as it was trained" in line
-    assert other_protocol(str(folder / "policy"), "released") is None
-    assert other_protocol("some/model", "sweet_rl") is None
-
     graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="limits")
     assert graded.code == 0, graded.err
     files = f"ours={tmp_path / 'ours.graded.jsonl'},released={folder / 'graded.jsonl'}"
