@@ -40,7 +40,7 @@ JUDGE_PROMPT = Path(__file__).with_name("reply_judge.txt")
 def main(
     input_path: list[str],
     output_path: str,
-    grading: Annotated[CodeGrading, prefix("", paper_grader=None)],
+    grading: Annotated[CodeGrading, prefix("", concurrency=None, paper_grader=None)],
     judge: Annotated[ModelSettings, prefix("judge_", tokenizer=None)],
     calls: Annotated[CallSettings, prefix("judge_")],
     judge_model: str | None = None,

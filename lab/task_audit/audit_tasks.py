@@ -35,7 +35,7 @@ def main(
     input_path: list[str],
     output_path: str,
     code: Annotated[CodeGrading, prefix("", paper_grader=None)],
-    pages: Annotated[PageGrading, prefix("", paper_grader=None)],
+    pages: Annotated[PageGrading, prefix("", concurrency=None, paper_grader=None)],
     exclude_path: str | None = None,
     page_path: str | None = None,
     task_type: str = "code",

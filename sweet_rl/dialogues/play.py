@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
 from sweet_rl.dialogues.protocols import Human, HumanReply, sum_or_none
@@ -205,9 +206,8 @@ class _Dialogue:
         return trajectory
 
 
-async def play_all(
+def play_all(
     jobs: Iterable[tuple[Task, int]], dialogue_setup: DialogueSetup, concurrency: int
-) -> AsyncIterator[Trajectory]:
+) -> AsyncGenerator[Trajectory]:
     """Play the dialogues of (task, sample) jobs, at most `concurrency` at the same time, in the order they end."""
-    async for trajectory in as_they_finish(jobs, lambda job: play(*job, dialogue_setup), concurrency):
-        yield trajectory
+    return cast(AsyncGenerator, as_they_finish(jobs, lambda job: play(*job, dialogue_setup), concurrency))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -377,17 +377,28 @@ async def _play_and_write(
         def show() -> None:
             bar.set_postfix_str(", ".join(filter(None, [f"failed {failed}", *(text() for text in waiting)])))
 
-        async with shown_regularly(show):
-            async for trajectory in play_all(jobs, setup, concurrency):
+        async with shown_regularly(show), contextlib.aclosing(play_all(jobs, setup, concurrency)) as trajectories:
+            async for trajectory in trajectories:
                 run.write(trajectory.to_dict())
                 failed += trajectory.ending == "failed"
                 bar.update()
         show()
 
 
+class Cost(NamedTuple):
+    """Calls of one side, and the tokens that they read and write."""
+
+    calls: int
+    read: int
+    written: int
+
+    def __str__(self) -> str:
+        return f"at most {self.calls:,} calls, which read {self.read:,} tokens and write {self.written:,}"
+
+
 def estimate(
     tasks: Sequence[Task], max_turns: int, prompts: Mapping[str, str], candidates: int = 1, draws_pages: bool = False
-) -> dict[str, str]:
+) -> dict[str, Cost]:
     """What dialogues cost at most, without reasoning, replies that are asked again, and what a cache holds already.
 
     Args:
@@ -398,26 +409,22 @@ def estimate(
         draws_pages: Whether each message of the agent is a page, and the human sees two pictures per call.
 
     Returns:
-        A line for people by side.
+        The cost of each side.
     """
     answer = round(fmean(len(task.ground_truth) for task in tasks) / CHARS_PER_TOKEN)
     spoken = answer if draws_pages else TOKENS_PER_MESSAGE  # a message of the agent before its last
-    read, written, calls = Counter[str](), Counter[str](), Counter[str]()
-    for task in tasks:
-        for side, template in prompts.items():
-            turns = max_turns if side == "agent" else max_turns - 1  # the human does not reply to the last message
-            seen = (len(template) + len(task.problem_description)) // CHARS_PER_TOKEN
-            if side == "human":
-                seen += TOKENS_PER_MESSAGE + (2 * TOKENS_PER_PICTURE if draws_pages else answer)
-            heard = spoken if side == "agent" else TOKENS_PER_MESSAGE  # pages are not shown to the human as text
-            calls[side] += turns * (candidates if side == "agent" else 1)
-            read[side] += turns * seen + (heard + TOKENS_PER_MESSAGE) * turns * (turns - 1) // 2
-            reply = (turns - 1) * spoken + answer if side == "agent" else turns * TOKENS_PER_MESSAGE
-            written[side] += reply * (candidates if side == "agent" else 1)
-    return {
-        side: f"at most {calls[side]:,} calls, which read {read[side]:,} tokens and write {written[side]:,}"
-        for side in prompts
-    }
+    costs = {}
+    for side, template in prompts.items():
+        agent = side == "agent"
+        turns = max_turns if agent else max_turns - 1  # the human does not reply to the last message
+        read = turns * (turns - 1) // 2 * (TOKENS_PER_MESSAGE + (spoken if agent else TOKENS_PER_MESSAGE))
+        if not agent:
+            read += turns * (TOKENS_PER_MESSAGE + (2 * TOKENS_PER_PICTURE if draws_pages else answer))
+        prompts_read = sum((len(template) + len(task.problem_description)) // CHARS_PER_TOKEN for task in tasks)
+        written = ((turns - 1) * spoken + answer) * candidates if agent else turns * TOKENS_PER_MESSAGE
+        calls = len(tasks) * turns * (candidates if agent else 1)
+        costs[side] = Cost(calls, turns * prompts_read + len(tasks) * read, len(tasks) * written)
+    return costs
 
 
 def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend.encoders import CLIP
 from sweet_rl.dialogues.frontend.environment import PageGrading
-from sweet_rl.dialogues.simulate import CollectionSettings, PlayerSettings, Simulation, estimate
+from sweet_rl.dialogues.simulate import CHARS_PER_TOKEN, CollectionSettings, Cost, PlayerSettings, Simulation, estimate
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
@@ -280,12 +280,17 @@ class ColBench:
         """Lines about what all dialogues cost at most. Stored replies are not subtracted."""
         tasks = [task for task, _ in self.collection.jobs(self.tasks)]
         turns, pages = self.collection.max_turns, self.domain.draws_pages
-        lines = []
+        lines, human = [], Cost(0, 0, 0)
         for name, simulation in self.simulations.items():
             costs = estimate(tasks, turns, simulation.paid_prompts(), self.sampling.n, pages)
-            names = {"agent": name, "human": f"human {self.wanted.human} for {name}"}
-            lines += [f"estimate, {names[side]}: {cost}" for side, cost in costs.items()]
-        return "\n".join([*lines, f"({len(tasks):,} dialogues of {turns} turns per model; without reasoning)"])
+            lines.append(f"estimate, {name}: {costs['agent']}")
+            if "human" in costs:
+                human = Cost(*map(sum, zip(human, costs["human"], strict=True)))
+        if human.calls:
+            lines.append(f"estimate, human {self.wanted.human}: {human}")
+        answer = round(sum(len(task.ground_truth) for task in tasks) / len(tasks) / CHARS_PER_TOKEN)
+        note = f"{len(tasks):,} dialogues of {turns} turns per model; {answer:,} per answer, without reasoning"
+        return "\n".join([*lines, f"({note})"])
 
     def facts(self) -> dict[str, Any]:
         """The content of `results.json`: what was measured, and with what.

@@ -32,7 +32,7 @@ def test_every_step_runs_on_pages_and_the_results_are_one_table(tmp_path, monkey
     out = done(
         "evaluate_html.py", "grading", input_path=at("all.jsonl"), output_path=at("rewarded.jsonl"), k=4,
         best_path=at("best.jsonl"), preference_path=at("pairs.jsonl"), min_gap=0.001, browser_workers=1,
-        ground_truth_preference_path=at("pairs_with_c.jsonl"), embedding_cache=at("embeddings"),
+        ground_truth_preference_path=at("pairs_with_c.jsonl"),
     )  # fmt: skip
     assert "efficientnet-lite0" in out and len(read_rows(at("best.jsonl"))) == 4
     done("train_sft.py", "rejection_fine_tuning", pretrain=AGENT, dataset=at("best.jsonl"), save_path=at("rft"))
@@ -59,7 +59,6 @@ def test_every_step_runs_on_pages_and_the_results_are_one_table(tmp_path, monkey
         )  # fmt: skip
         done(
             "evaluate_html.py", "grading", input_path=test, output_path=graded, browser_workers=1,
-            embedding_cache=at("embeddings"),
         )  # fmt: skip
         runs.append(f"{name}={graded}")
         assert all(read_page(row["task"]["ground_truth"]) is not None for row in read_rows(graded))

@@ -125,7 +125,7 @@ def rewarded(place, collected):
 def evaluation(place, source: str, target: str) -> dict:
     return {
         "input_path": place / f"{source}.jsonl", "output_path": place / f"{target}.jsonl",
-        "image_encoder": "efficientnet-lite0", "embedding_cache": place / "embeddings", **ONE_BROWSER,
+        "image_encoder": "efficientnet-lite0", **ONE_BROWSER,
     }  # fmt: skip
 
 

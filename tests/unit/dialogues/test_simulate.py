@@ -135,6 +135,6 @@ def test_the_summary_counts_endings_failures_turns_tokens_leaks_and_speeds():
 def test_the_estimate_is_an_upper_bound_of_calls_and_tokens():
     costs = estimate(TASKS, 3, {"agent": "p" * 34, "human": "p" * 34}, candidates=2)
     # agent: 3 turns read 10 tokens of prompt, and 0 + 1 + 2 earlier pairs of 2 x 100; it writes 2 x 100 + 10
-    assert costs["agent"] == "at most 18 calls, which read 1,890 tokens and write 1,260"
+    assert str(costs["agent"]) == "at most 18 calls, which read 1,890 tokens and write 1,260"
     # human: 2 replies read prompt 10, reference 10, the message 100; one earlier pair; replies of 100
-    assert costs["human"] == "at most 6 calls, which read 1,320 tokens and write 600"
+    assert str(costs["human"]) == "at most 6 calls, which read 1,320 tokens and write 600"
