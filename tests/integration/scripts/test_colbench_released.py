@@ -153,7 +153,7 @@ def test_frontend_killed_and_continued(program):
         estimate = call("colbench.py", **given, estimate=True)
         assert estimate.code == 0, estimate.err
         mean = round(sum(len(task.ground_truth) for task in tasks) / 16)
-        assert f"a page of {mean} tokens" in estimate.out and ceilings(estimate.out) == [12, 12, 16]
+        assert f"{mean} per answer" in estimate.out and ceilings(estimate.out) == [12, 12, 16]
         kill_when(lambda: stored(Path("out/calls")) >= 12, str(program), **given)
         done = call("colbench.py", **given)
         assert done.code == 0, done.err
