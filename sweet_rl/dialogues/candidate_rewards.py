@@ -82,7 +82,7 @@ def rewarded(
     """
     answers = [[answer_of(domain, record, text) for text in spoken_candidates(record)] for record in records]
     tasks = [_task(record, "the candidates") for record in records]
-    jobs = {
+    jobs: dict[tuple[str, str | None], tuple[Task, str]] = {
         (task.id, answer): (task, answer)
         for task, own in zip(tasks, answers, strict=True)
         for answer in own

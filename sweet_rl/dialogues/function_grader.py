@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.runs.manifest import hash_input
@@ -53,7 +53,7 @@ class FunctionGrader(AbstractContextManager):
 
         async def judge(task: Task, answer: str) -> Grade:
             async with limit:
-                return self._grade(task, await self.reward(task, answer))
+                return self._grade(task, await cast(Awaitable, self.reward(task, answer)))
 
         async def no_answer() -> Grade:
             return self._no_answer

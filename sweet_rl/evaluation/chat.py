@@ -80,7 +80,7 @@ class Chat:
         if played.failure is not None:
             return played
         played = replace(played, turn_credit=await self._show_last(played) or None)
-        with self.domain.grader(CodeGrading()) as grader:
+        with self.domain.make_grader(CodeGrading()) as grader:
             (graded,) = grade_trajectories([played], grader)
         grade = graded.grade or {}
         reason = grade.get("ungradable") or grade.get("failure") or grade.get("machine")
