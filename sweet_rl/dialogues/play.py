@@ -44,7 +44,6 @@ class DialogueSetup:
         choose: Selector of the candidate that is played (the paper, figure 3a); None plays the only one.
         label_turn: See `Domain.label_turn`.
         human_identity: {name, hash} of the human, which the trajectories carry.
-        on_message: Callback(side, completion_tokens), called after each message; side is "agent" or "human".
         on_cancel: Callback(trajectory), called with the dialogue as it stands if its task is cancelled.
         protocol: Name of the protocol, which the trajectories carry (`Domain.protocol`).
     """
@@ -56,7 +55,6 @@ class DialogueSetup:
     choose: CandidateSelector | None = None
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     human_identity: dict[str, str] | None = None
-    on_message: Callable[[str, int], None] | None = None
     on_cancel: Callable[[Trajectory], None] | None = None
     protocol: str | None = None
 
@@ -173,8 +171,6 @@ class _Dialogue:
         usage = self.usage[side]
         usage["prompt_tokens"] = sum_or_none([usage["prompt_tokens"], read])  # candidates share one prompt
         usage["completion_tokens"] = sum_or_none([usage["completion_tokens"], written])
-        if self.setup.on_message is not None:
-            self.setup.on_message(side, written or 0)
 
     def record(self, failure: Failure | None = None) -> Trajectory:
         """The dialogue as it stands."""
