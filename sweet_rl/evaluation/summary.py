@@ -43,8 +43,8 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
 
     Returns:
         {dialogues, humans, graded, tasks, turns?, encoder?, rules?, failed_dialogues, machine_failures,
-        ungradable_tasks, failures, failed_tests, missing_modules, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The
-        measures are absent if no dialogue is graded.
+        ungradable_tasks, failures, failed_tests, missing_modules, best_of_k?} and one estimate {mean, low, high, tasks}
+        per measure. The measures are absent if no dialogue is graded.
     """
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("humans", *COUNTS)}
     tasks: set[str] = set()
