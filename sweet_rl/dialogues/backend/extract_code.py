@@ -16,6 +16,7 @@ TYPESET = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0
 TYPESET |= dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060], "")
 START = re.compile(r"import [\w.]|from [\w.]+ import|(?:async )?def |class |@\w|[\w(\[*][\w, ()\]*]*(?::[^=\n]*)?=[^=]")
 CODE_LINE = re.compile(rf"{START.pattern}|\s|[#@)\]}}\"']|(?:if|else|for|while|try|except|with)\b|[\w.]+\(")
+QUOTED = re.compile(r"^(?: {0,3}>(?!>>) ?)+", re.MULTILINE)
 LONE_WORDS = re.compile(r"\A\s*[^\W\d_]+[ \t]*\n|\n[^\W\d_]+\s*\Z")  # "python" above the code, "Done" below it
 WORK = re.compile(r"\b(?:return|yield|lambda|for|while|if)\b")
 WORD = re.compile(r"[^\W\d]\w*")
@@ -63,7 +64,8 @@ def code_candidates(answer: str, function: str) -> list[str]:
         rf"^(?:(?:async )?def |class ){name}\b|^{name} *(?::[^=\n]{{0,200}})?=(?!=)"
         rf"|^[\w, (*\[]{{0,100}}\b{name}\b[\w, )=\]*]{{0,100}}=(?!=)|\bimport .{{0,200}}\b{name}\b", re.MULTILINE
     )  # fmt: skip
-    for part in reversed(MARKER.split(answer)):
+    parts = (text for part in reversed(MARKER.split(answer)) for text in dict.fromkeys((part, QUOTED.sub("", part))))
+    for part in parts:
         texts = (one for text in _texts(part, defines, function) for one in (text, text.translate(TYPESET)))
         candidates = dict.fromkeys(text for text in texts if defines.search(text))
         if candidates:

@@ -28,7 +28,6 @@ PROGRAMS = {  # the answer, and the program in it; None: none
     "bare under words": (f"Here is the code:\n\n{CODE}", CODE),
     "bare above words": (f"{CODE}\nNote: f (as asked) adds one.", CODE),
     "bare with a constant": (f"Here:\n\nONE = 1\n{CODE}", f"ONE = 1\n{CODE}"),
-    "bare and a stray fence": (f"{CODE}```", CODE),
     "a fence": (fenced(CODE), CODE),
     "a fence between words": (f"Sure:\n\n{fenced(CODE)}It adds one.", CODE),
     "a fence without a name": (fenced(CODE, info=""), CODE),
@@ -45,6 +44,7 @@ PROGRAMS = {  # the answer, and the program in it; None: none
     "a fence closed with words": (f"```python\n{CODE}``` This adds one.", CODE),
     "a fence in a docstring": (fenced(DOCSTRING), DOCSTRING),
     "a fence in Markdown in a fence": (fenced(f"Here:\n{fenced(CODE)}", "````", "markdown"), CODE),
+    "a quoted fence": ("> " + fenced(CODE).replace("\n", "\n> "), CODE),
     "the last of two fences": (f"{fenced(WRONG)}No:\n{fenced(CODE)}", CODE),
     "a use of it in a later fence": (f"{fenced(CODE)}Use:\n{fenced('print(f(3))' + chr(10))}", CODE),
     "another function in a later fence": (fenced(CODE) + fenced("def g(x):\n    return 0\n"), CODE),
@@ -182,7 +182,7 @@ def test_imports_are_found_wherever_they_stand():
 
 
 @pytest.mark.parametrize(
-    "piece", ["```\n", "f ", "f = ", "(f, ", "import (", "def f(", "for f ", "<html", "\n<body", "w=", " "]
+    "piece", ["> > ", "```\n", "f ", "f = ", "(f, ", "import (", "def f(", "for f ", "<html", "\n<body", "w=", " "]
 )
 def test_a_hostile_answer_is_read_in_seconds(piece):
     text = piece * (100_000 // len(piece))
