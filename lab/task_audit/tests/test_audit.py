@@ -68,8 +68,9 @@ def test_a_reference_that_a_second_run_contradicts_is_flagged():
     class Later(CodeGrader):
         """Grades as on another day, on which the reference is another one."""
 
-        def grade(self, task, answer):
-            return super().grade(Task(task.problem_description, SQUARE.replace("x * x", "x * x + 1"), CALLS), answer)
+        def grade_many(self, jobs):
+            later = SQUARE.replace("x * x", "x * x + 1")
+            return super().grade_many((Task(task.problem_description, later, CALLS), answer) for task, answer in jobs)
 
     with CodeGrader(workers=1) as one, Later(workers=1) as other:
         (audit,) = audit_code([TASKS["good"]], [one, other])
