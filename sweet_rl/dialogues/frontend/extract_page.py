@@ -18,7 +18,7 @@ def extract_page(text: str) -> str | None:
 
     Returns:
         The last fenced block with a page, up to its `</html>`, or else the last one that begins with an element.
-        Without such a block the text itself, from where a page begins. None if there is none.
+        Without such a block the text itself, from where a page begins to its `</html>`. None if there is none.
     """
     text = plain_text(text).strip()
     start = _start(text)
@@ -30,7 +30,8 @@ def extract_page(text: str) -> str | None:
             return _without_words(pages[-1])
     if start is None:
         return None
-    return _without_words(text if begins_with_it else text[start:])
+    page = text if begins_with_it else text[start:]
+    return _without_words(page) if _END.search(page) else None
 
 
 def _start(text: str) -> int | None:
@@ -44,16 +45,18 @@ def _start(text: str) -> int | None:
 
 
 def answered_page(answer: str | None) -> str | None:
-    """The page of an answer: as in a message, or elements alone, or a page that begins within a line; or None."""
+    """The page of an answer: as in a message, or elements alone, or a page that was cut off; or None."""
     if answer is None:
         return None
     if page := extract_page(answer):
         return page
-    text = plain_text(answer)
+    text = plain_text(answer).strip()
     if _MARKUP.match(text):
-        return text.strip()
-    start = _TAG.search(text)
-    return _without_words(text[start.start() :]) if start else None
+        return text
+    start, tag = _start(text), _TAG.search(text)
+    if start is None and tag is not None:
+        start = tag.start()
+    return None if start is None else _without_words(text[start:])
 
 
 def without_pages(text: str, mark: str) -> str:
