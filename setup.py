@@ -61,6 +61,7 @@ setup(
     },
     package_data={
         "sweet_rl.models": ["packaged/*/*", "prompts/*.txt"],
+        "sweet_rl.dialogues.mini": ["worlds.json"],
         "sweet_rl.configs": ["**/*.yaml", "**/*.json"],
         "sweet_rl.viewer": ["page.*"],
     },

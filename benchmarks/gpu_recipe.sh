@@ -23,7 +23,7 @@ python scripts/simulate_interactions.py --config configs/mini/collection.yaml --
 sed "s/^max_tokens:.*/max_tokens: $TOKENS/" configs/one_gpu/sampling.yaml >"$OUT/configs/sampling.yaml"
 for file in configs/one_gpu/*.yaml; do [ -f "$OUT/configs/${file##*/}" ] || cp "$file" "$OUT/configs"; done
 
-python scripts/serve_mini_human.py --tasks "$tasks/train.jsonl,$tasks/test.jsonl" --port "$PORT" >"$OUT/human.log" 2>&1 &
+python benchmarks/serve_mini_human.py --tasks "$tasks/train.jsonl,$tasks/test.jsonl" --port "$PORT" >"$OUT/human.log" 2>&1 &
 human=$!
 trap 'kill $human' EXIT
 export AGENT="$OUT/agent" HUMAN=mini-human HUMAN_SERVER="127.0.0.1:$PORT" CONFIGS="$OUT/configs" DIALOGUES="$OUT/dialogues.jsonl"

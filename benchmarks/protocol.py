@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pytest import MonkeyPatch  # noqa: E402
 
-from sweet_rl.dialogues.released import backend, frontend  # noqa: E402
+from sweet_rl.dialogues import released  # noqa: E402
 from sweet_rl.isolation.rendering.renderer import PageRenderer  # noqa: E402
 from sweet_rl.runs.cli import run  # noqa: E402
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal  # noqa: E402
@@ -252,7 +252,7 @@ def play(
 
     with tempfile.TemporaryDirectory() as name, MonkeyPatch.context() as patch, ApiServer(reply) as server:
         server.models = [MODEL, GPT]
-        module = {"code": backend, "html": frontend}[task_type]
+        module = released
         files = protocol_files(Path(name), patch, module, FILES[task_type])
         done = call(
             "simulate_interactions.py", protocol="released", protocol_files=files, task_type=task_type,

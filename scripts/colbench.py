@@ -22,8 +22,8 @@ from typing import Annotated
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.frontend.environment import PageGrading
+from sweet_rl.dialogues.simulate import CollectionSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings
 from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks
 from sweet_rl.models.base import Sampling
@@ -40,8 +40,8 @@ def main(
     env: Annotated[ModelSettings, prefix("human_", engine=None, tokenizer=None, bf16=None)],
     human: Annotated[HumanSettings, prefix("human_")],
     sampling: Annotated[Sampling, prefix("", n=None, seed=None)],
-    code: Annotated[CodeGrading, prefix("", timeout=None, memory_mb=None, paper_grader=None)],
-    pages: Annotated[PageGrading, prefix("", paper_grader=None)],
+    code: Annotated[CodeGrading, prefix("", timeout=None, memory_mb=None, concurrency=None, paper_grader=None)],
+    pages: Annotated[PageGrading, prefix("", concurrency=None, paper_grader=None)],
     collection: Annotated[CollectionSettings, prefix("", num_tasks=None, dialogues_per_task=None)],
     calls: Annotated[CallSettings, prefix("", cache=None)] = CACHED,
     overwrite: bool = False,

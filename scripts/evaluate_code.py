@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sweet_rl.dialogues.backend.environment import DOMAIN, CodeGrading
-from sweet_rl.dialogues.named_domain import named_domain
+from sweet_rl.dialogues.task_types import named_domain
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.cli.released import EVALUATE_CODE

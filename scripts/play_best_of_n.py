@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sweet_rl.dialogues import HumanSettings
-from sweet_rl.dialogues.collect import CollectionSettings
-from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues.simulate import CollectionSettings, PlayerSettings, Simulation
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.method.best_of_n import best_of_n

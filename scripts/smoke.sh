@@ -28,6 +28,6 @@ else
     AGENT=mini HUMAN=mini-human
     PLAY_FLAGS="${PLAY_FLAGS:-} --agent_prompt_path mini_agent.txt --max_tokens 100"
     SAMPLE="--data_fraction 0.1 --best_of_n 2 --max_tokens 100"
-    HUMAN_COMMAND="python scripts/serve_mini_human.py --tasks $TRAIN_TASKS,$TEST_TASKS"
+    HUMAN_COMMAND="python benchmarks/serve_mini_human.py --tasks $TRAIN_TASKS,$TEST_TASKS"
     smoke_tasks() { step tasks python scripts/make_mini_tasks.py --num_train 8 --num_test 2 --output_dir "$OUT/tasks"; }
 fi

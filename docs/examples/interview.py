@@ -8,7 +8,7 @@ import random
 import re
 from pathlib import Path
 
-from sweet_rl.dialogues import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply, ScriptedHuman
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.cli import run
 
@@ -73,7 +73,7 @@ DOMAIN = Domain(
     human_prompt="""You said: {problem_description}
 You care about {ground_truth}. Say so only if you are asked, and reply to the last message in one sentence.
 {dialogue}""",
-    grader=lambda settings: FunctionGrader(reward),
+    reward=reward,
     label_turn=lambda task, messages_before, text: "useful" if found(task, text) else "useless",
     min_gap=0.3,
 )

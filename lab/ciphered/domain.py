@@ -13,7 +13,7 @@ The task's `replies` says what the client answers: "silent", always the same; "r
 from __future__ import annotations
 
 from lab.ciphered.tasks import TOPICS, asked_topics, reply_to, topic_of
-from sweet_rl.dialogues import AnswerEnvironment, Domain, FunctionGrader, HumanReply, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply, ScriptedHuman
 from sweet_rl.models.base import Completion, Message
 from sweet_rl.runs.records import Task
 
@@ -57,6 +57,6 @@ DOMAIN = Domain(
     environment=FixedTurns,
     agent_prompt="{problem_description}",
     scripted_humans={"client": ScriptedHuman(Client)},
-    grader=lambda settings: FunctionGrader(reward),
+    reward=reward,
     label_turn=label_turn,
 )

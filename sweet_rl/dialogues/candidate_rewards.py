@@ -5,14 +5,13 @@ They are made between steps 4 and 5; the ranking reads them if it is given `--pl
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import dropwhile
 from typing import Any
 
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.protocols import Grade, Grader
+from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.models.base import Completion, Message
 from sweet_rl.models.texts.chat import spoken_candidates
 from sweet_rl.runs.cli import to_settings
@@ -82,19 +81,16 @@ def rewarded(
         UserError: A record has no task, or its dialogue is not possible by the rules of the domain.
     """
     answers = [[answer_of(domain, record, text) for text in spoken_candidates(record)] for record in records]
-    jobs: dict[tuple[str, str], tuple[Task, str]] = {}
-    for record, own in zip(records, answers, strict=True):
-        task = _task(record, "the candidates")
-        jobs |= {(task.id, answer): (task, answer) for answer in own if answer is not None}
-    grades = zip(jobs, grader.grade_many(jobs.values()), strict=True)
-    known: dict[tuple[str, str | None], Grade] = {}
-    for record, own in zip(records, answers, strict=True):
-        keys = [(_task(record, "the candidates").id, answer) for answer in own]
-        for key in keys:
-            while key in jobs and key not in known:
-                next_key, grade = next(grades)
-                known[next_key] = grade
-        found = [known.get(key) for key in keys]
+    tasks = [_task(record, "the candidates") for record in records]
+    jobs: dict[tuple[str, str | None], tuple[Task, str]] = {
+        (task.id, answer): (task, answer)
+        for task, own in zip(tasks, answers, strict=True)
+        for answer in own
+        if answer is not None
+    }
+    grades = dict(zip(jobs, grader.grade_many(jobs.values()), strict=True))
+    for record, task, own in zip(records, tasks, answers, strict=True):
+        found = [grades.get((task.id, answer)) for answer in own]
         failure = next((grade.machine for grade in found if grade is not None and grade.machine is not None), None)
         yield replace(record, answer_rewards=[None if grade is None else grade.reward for grade in found]), failure
 
@@ -106,23 +102,19 @@ def answer_of(domain: Domain, record: TurnCandidates, text: str) -> str | None:
     """
     before = record.dialogue or []
     candidate: Message = {"role": "assistant", "content": text}
-    task = copy.deepcopy(_task(record, "the candidates"))
-    with domain.errors_named():
-        environment = domain.begin(domain.agent_template(), max_turns=len(before) + 2)(task)
-        try:
-            for message in (*dropwhile(lambda message: message["role"] != "assistant", before), candidate):
-                if environment.over:
-                    raise ValueError("it had ended before them.")
-                if message["role"] == "assistant":
-                    environment.step(Completion(message["content"], None, None, "stop"))
-                else:
-                    environment.add_human_reply(message["content"])
-        except ValueError as error:
-            raise UserError(
-                f"candidates {record.id!r}: by the rules of the domain {domain.name!r} their dialogue is not possible: "
-                f"{error} Give the --task_type that it was played with."
-            ) from error
-        return environment.answer if environment.ending == "answered" else None
+    environment = domain.begin(domain.agent_template(), max_turns=len(before) + 2)(_task(record, "the candidates"))
+    try:
+        for message in (*dropwhile(lambda message: message["role"] != "assistant", before), candidate):
+            if message["role"] == "assistant":
+                environment.step(Completion(message["content"], None, None, "stop"))
+            else:
+                environment.add_human_reply(message["content"])
+    except ValueError as error:
+        raise UserError(
+            f"candidates {record.id!r}: by the rules of the domain {domain.name!r} their dialogue is not possible: "
+            f"{error} Give the --task_type that it was played with."
+        ) from error
+    return environment.answer if environment.ending == "answered" else None
 
 
 def _task(record: TurnCandidates, where: str) -> Task:

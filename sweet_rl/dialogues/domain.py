@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
-from sweet_rl.dialogues.checked_grader import checked
-from sweet_rl.dialogues.protocols import Environment, Grader, Human
+from sweet_rl.dialogues.function_grader import FunctionGrader, Reward
+from sweet_rl.dialogues.protocols import Grader, Human
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, HumanSettings, LLMHuman
 from sweet_rl.models.base import ChatModel, Message
 from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.runs.records import RELEASED, Task, content_id
-from sweet_rl.runs.user_file import errors_named
 
 TASK_VALUE = "problem_description"
-FLAG = "--task_type"
 
 
 @dataclass(frozen=True)
@@ -50,9 +44,10 @@ class Domain:
 
     Attributes:
         name: Name of the domain in manifests.
-        grader: Function `grader(settings)` that makes the grader. The settings are the grading flags of
-            evaluate_code.py (`backend.environment.CodeGrading`) or, in a domain that draws pages, of evaluate_html.py
-            (`frontend.environment.PageGrading`). A grader may ignore them.
+        reward: Function `reward(task, answer)` that returns a number in [0, 1] or a `Grade`; success is exactly 1. An
+            `async def` judges --concurrency answers at the same time.
+        grader: In place of `reward`, a grader of the package: `backend.environment.make_grader` runs code against
+            `test_cases` in the sandbox, `frontend.environment.make_grader` compares pages.
         environment: Function that makes the environment of a task: `environment(task, agent_prompt=text,
             max_turns=number)`.
         agent_prompt: Instructions of the agent: a text with {problem_description} (and {max_turns}), or the name of a
@@ -82,12 +77,13 @@ class Domain:
         source: File that the domain was read from; None for the package's own.
 
     Raises:
-        UserError: A field has a value of another form.
+        UserError: The domain has no reward and no grader, or both.
     """
 
     name: str
-    grader: Callable[[Any], Grader]
-    environment: Callable[..., Environment] = AnswerEnvironment
+    reward: Reward | None = None
+    grader: Callable[[Any], Grader] | None = None
+    environment: Callable[..., AnswerEnvironment] = AnswerEnvironment
     agent_prompt: str = f"{{{TASK_VALUE}}}"
     agent_prompt_values: Sequence[str] = (TASK_VALUE,)
     agent_prompts: Mapping[str, str] = field(default_factory=dict)
@@ -107,24 +103,8 @@ class Domain:
     source: Path | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.grader):
-            raise UserError(
-                f"grader is a {type(self.grader).__name__}; it must be a function of the settings: "
-                "grader=lambda settings: FunctionGrader(reward)."
-            )
-        for name, human in self.scripted_humans.items():
-            if not isinstance(human, ScriptedHuman):
-                found = human.__name__ if isinstance(human, type) else type(human).__name__
-                raise UserError(
-                    f"scripted_humans: {name!r} is {found}, no ScriptedHuman; write {{{name!r}: ScriptedHuman(CLASS)}}."
-                )
-        prompt = self.agent_prompt
-        is_text = "\n" in prompt or (" " in prompt and not os.path.isfile(prompt))
-        if is_text and self.agent_prompt_values and f"{{{TASK_VALUE}}}" not in prompt:
-            raise UserError(
-                f"agent_prompt: the text {prompt[:60]!r} does not contain {{{TASK_VALUE}}}, in whose place the agent "
-                "sees the task."
-            )
+        if (self.reward is None) == (self.grader is None):
+            raise UserError(f"the domain {self.name!r} needs `reward`, a function reward(task, answer), or `grader`.")
 
     def agent_template(self, agent_model: str = "", path: str | None = None) -> str:
         """The agent's instructions: those at `path` if it is given, else those of the domain for this agent.
@@ -163,7 +143,7 @@ class Domain:
                 f"out {flag}, or give --protocol sweet_rl."
             )
 
-    def begin(self, agent_prompt: str, max_turns: int) -> Callable[[Task], Environment]:
+    def begin(self, agent_prompt: str, max_turns: int) -> Callable[[Task], AnswerEnvironment]:
         """A function that makes the environment of a task."""
         return partial(self.environment, agent_prompt=agent_prompt, max_turns=max_turns)
 
@@ -172,19 +152,16 @@ class Domain:
     ) -> Human:
         """The scripted human called `name`, or else a human that `model` plays with `settings`."""
         pages = {"renderer": renderer} if self.draws_pages else {}
-        with self.errors_named():
-            if name in self.scripted_humans:
-                return self.scripted_humans[name].make(**pages)
-            return self.human(model, human_prompt, **pages, **settings)
+        if name in self.scripted_humans:
+            return self.scripted_humans[name].make(**pages)
+        return self.human(model, human_prompt, **pages, **settings)
 
     def make_grader(self, settings: Any) -> Grader:
-        """The grader with these settings. One that is not of this package is checked (`CheckedGrader`)."""
-        with self.errors_named():
-            return checked(self.grader(settings), self.source)
-
-    def errors_named(self) -> AbstractContextManager[None]:
-        """Errors of a user's domain raised inside become a UserError with file and line."""
-        return contextlib.nullcontext() if self.source is None else errors_named(FLAG, self.source)
+        """The grader with these settings: `CodeGrading`, or `PageGrading` in a domain that draws pages."""
+        if self.grader is not None:
+            return self.grader(settings)
+        assert self.reward is not None
+        return FunctionGrader(self.reward, self.source, settings.concurrency)
 
     def limits(self, human: HumanSettings) -> HumanSettings:
         """The settings, with the domain's lengths of replies if they have none."""
@@ -231,12 +208,11 @@ class Domain:
 
     def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:
         """Check the tasks of the file `path`, also for the scripted human `human`. Raises UserError."""
-        scripted = self.scripted_humans.get(human) if human is not None else None
-        checks = (self.check_tasks, None if scripted is None else scripted.check_tasks)
-        with self.errors_named():
-            for check in checks:
-                if check is not None:
-                    check(tasks if self.source is None else copy.deepcopy(tasks), path)
+        if self.check_tasks is not None:
+            self.check_tasks(tasks, path)
+        scripted = None if human is None else self.scripted_humans.get(human)
+        if scripted is not None and scripted.check_tasks is not None:
+            scripted.check_tasks(tasks, path)
 
 
 def _template(prompt: str, needed: Sequence[str], known: Sequence[str]) -> str:

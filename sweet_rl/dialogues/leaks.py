@@ -1,4 +1,4 @@
-"""The leak check: whether a human's reply gives the reference solution away. `base.py` asks again after a leak.
+"""The leak check: whether a human's reply gives the reference solution away. It is then asked for again.
 
 Backend (`gives_away`): a leak is code of the reference that the agent was not shown: eight tokens in a row, a whole
 statement of at least five tokens, or the whole solution if it has at least four. At least two of the tokens have to be
@@ -13,7 +13,7 @@ Frontend (`holds_markup`): a leak is any HTML, because such a reply builds the p
 from __future__ import annotations
 
 import ast
-import contextlib
+import html
 import io
 import re
 import tokenize
@@ -22,8 +22,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
-
-from sweet_rl.isolation.rendering.unescaped import unescaped
 
 RUN = 8  # tokens
 STATEMENT = 5  # tokens
@@ -94,12 +92,13 @@ def _readings(text: str) -> set[str]:
 
 
 def _unescaped(text: str) -> str:
-    """The text in ordinary signs."""
-    plain = text
-    with contextlib.suppress(ValueError):  # what is escaped too often, or by a number too long, stays as it is
-        for step in unescaped(text):
-            plain = step
-    return unicodedata.normalize("NFKC", plain)
+    """The text in ordinary signs. What is escaped more than three times, or by a number too long, stays as it is."""
+    for _ in range(3):
+        try:
+            text = html.unescape(text)
+        except ValueError:
+            break
+    return unicodedata.normalize("NFKC", text)
 
 
 def _spellings(source: str) -> Iterator[str]:

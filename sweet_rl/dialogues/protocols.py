@@ -1,7 +1,4 @@
-"""What a domain consists of: an environment (the rules of a dialogue), a human who replies, and a grader of answers.
-
-A class with these methods is enough; it need not inherit from anything. `domain.py` puts the three together.
-"""
+"""What a human who replies and a grader of answers are. `domain.py` puts the parts of a domain together."""
 
 from __future__ import annotations
 
@@ -9,51 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sweet_rl.models.base import Completion, Message
+from sweet_rl.models.base import Message
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Ending, Task
-from sweet_rl.runs.user_file import finite_number, shown
-
-# ------------------------------------------------------------------------------------------------ the rules
-
-
-class Environment(Protocol):
-    """One dialogue about one task. It holds state and rules and calls no model.
-
-    The dialogue only ever grows at its end, so that the prompt of a turn is the beginning of the next turn's prompt.
-
-    Attributes:
-        dialogue: All messages so far, {role, content, ...}. The first one holds the agent's instructions with the task.
-        ending: None while the dialogue goes on, then "answered" or "turn_limit".
-        answer: The text that is graded; None if the agent gave no answer.
-        over: Whether the dialogue has ended.
-        turns: Number of messages of the agent so far.
-    """
-
-    dialogue: list[Message]
-    ending: Ending | None
-    answer: str | None
-
-    @property
-    def over(self) -> bool: ...
-
-    @property
-    def turns(self) -> int: ...
-
-    def observe(self) -> list[Message]:
-        """The messages that the agent sees before its next turn: o_t in section 3 of the paper."""
-        ...
-
-    def step(self, completion: Completion, prompt_text: str | None = None) -> None:
-        """Add the agent's message; `prompt_text` is the prompt that it was sampled from, if it is known."""
-        ...
-
-    def add_human_reply(self, text: str) -> None:
-        """Add the human's reply."""
-        ...
-
-
-# ------------------------------------------------------------------------------------------------ the human
+from sweet_rl.runs.records import Task
 
 
 @dataclass(frozen=True)
@@ -96,12 +51,6 @@ class Human(Protocol):
         ...
 
 
-# ------------------------------------------------------------------------------------------------ the reward
-
-# Longer answers fail unread: what looks for code or a page in an answer runs in the grading process, without a limit.
-MAX_ANSWER_CHARS = 1_000_000
-
-
 @dataclass(frozen=True)
 class Grade:
     """The reward of one answer and the evidence for it.
@@ -117,7 +66,7 @@ class Grade:
         evidence: What the grader saw, as JSON values: tests and sandbox level; similarity and encoder.
 
     Raises:
-        UserError: The reward is no number in [0, 1], or another field has a value of another form.
+        UserError: The reward is no number in [0, 1].
     """
 
     reward: float | None
@@ -128,13 +77,10 @@ class Grade:
 
     def __post_init__(self) -> None:
         if self.reward is not None:
-            reward = finite_number(self.reward)
-            if reward is None or not 0 <= reward <= 1:
-                raise UserError(f"Grade: the reward is {shown(self.reward)}; it must be a number in [0, 1], or None.")
-            object.__setattr__(self, "reward", reward)  # numpy's numbers too
-        for name in ("failure", "ungradable", "machine"):
-            if not isinstance(getattr(self, name), str | None):
-                raise UserError(f"Grade: {name} is {shown(getattr(self, name))}; it must be a text, or None.")
+            reward = float(self.reward)  # numpy's numbers too
+            if not 0 <= reward <= 1:
+                raise UserError(f"Grade: the reward is {self.reward!r}; it must be a number in [0, 1], or None.")
+            object.__setattr__(self, "reward", reward)
 
     def as_dict(self) -> dict[str, Any]:
         """The value of the field `grade` in a graded trajectory."""

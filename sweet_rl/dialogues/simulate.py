@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from statistics import fmean
+from typing import Annotated, Any, NamedTuple
 
-from sweet_rl.dialogues.collect import CollectionSettings, Job, collect
+from tqdm.contrib.logging import logging_redirect_tqdm
+
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.estimate import estimate
-from sweet_rl.dialogues.mini.domain import AGENTS, foreign_tasks
-from sweet_rl.dialogues.play import CandidateSelector, DialogueSetup, trajectory_id
-from sweet_rl.dialogues.released.departures import departures
+from sweet_rl.dialogues.play import OUTGROWN, CandidateSelector, DialogueSetup, play_all, trajectory_id
+from sweet_rl.dialogues.released import differences_from_published
 from sweet_rl.dialogues.simulated_human import HumanSettings
-from sweet_rl.dialogues.trained_on import other_protocol
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ChatModel, Sampling
 from sweet_rl.models.cache import CallCache
@@ -27,13 +27,15 @@ from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.records import RELEASED, Task, hash_rows, read_records, without_excluded
+from sweet_rl.runs.progress import progress_bar, shown_regularly
+from sweet_rl.runs.records import RELEASED, Task, hash_rows, human_label, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.shards import shard_of
 from sweet_rl.runs.step import StepSettings, run_step
 
-logger = logging.getLogger(__name__)
+Job = tuple[Task, int]  # a task and the number of its sample
 PICTURES_KEPT = 1024  # because a reference page would otherwise be drawn again at every turn
+CHARS_PER_TOKEN, TOKENS_PER_MESSAGE, TOKENS_PER_PICTURE = 4, 100, 1200
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,39 @@ class PlayerSettings:
     user_prompt_path: Annotated[str | None, UNRECORDED] = None  # the template's hash is recorded
     agent_prefix: str | None = None
     human_name: Annotated[str | None, UNRECORDED] = None  # a part of the human's identity, which is recorded
+
+
+@dataclass(frozen=True)
+class CollectionSettings:
+    """Which dialogues are played, and how long they are.
+
+    Attributes:
+        num_tasks: Number of tasks that are played, from the start of the file; all by default.
+        dialogues_per_task: Number of dialogues per task.
+        max_turns: Largest number of messages of the agent in one dialogue.
+        exclude: List of tasks to leave out, JSONL, with a field `id` per row.
+        retry_failed: Play the dialogues again that are recorded as failed.
+        seed: Random seed of the dialogues.
+        concurrency: Largest number of dialogues in progress.
+    """
+
+    num_tasks: int | None = None
+    dialogues_per_task: int = 1
+    max_turns: int = 10
+    exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
+    retry_failed: Annotated[bool, UNRECORDED] = False
+    seed: int = 0
+    concurrency: Annotated[int, UNRECORDED] = 256
+
+    def __post_init__(self) -> None:
+        for name in ("num_tasks", "dialogues_per_task", "max_turns", "concurrency"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"--{name} is {value}; it must be at least 1.")
+
+    def jobs(self, tasks: Sequence[Task]) -> list[Job]:
+        """The dialogues of these tasks."""
+        return [(task, sample) for task in tasks for sample in range(self.dialogues_per_task)]
 
 
 @dataclass(frozen=True)
@@ -105,13 +140,10 @@ class Simulation:
     selector: SelectorSettings | None = None
 
     def __post_init__(self) -> None:
-        scripts, name = self.domain.scripted_humans, self.players.env_model
-        if name in AGENTS and not self.scripted and not on_server(self.env):
-            raise UserError(f"--env_model {name} is a packaged agent, which can play no human. {self._humans}")
         if self.domain.draws_pages and not self.scripted and not self.env.hostname and self.env.engine != "openai":
             raise UserError(
-                f"--env_model {name} plays a human who sees pictures, which only a server shows it: give --hostname, "
-                f"the server of a vision model{''.join(f', or --env_model {script}' for script in scripts)}."
+                f"--env_model {self.players.env_model} plays a human who sees pictures, which only a server shows it: "
+                "give --hostname, the server of a vision model."
             )
 
     @property
@@ -164,8 +196,6 @@ class Simulation:
         collection = self.collection
         tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
         self.domain.check(tasks, input_path, self.players.env_model)
-        if not on_server(self.agent) and (note := foreign_tasks(self.players.agent_model, tasks)):
-            logger.warning("%s", note)
         jobs = shard_of(collection.jobs(tasks), step.shard)
         output = self._open(input_path, output_path, step)
         self._print_protocol()
@@ -176,7 +206,7 @@ class Simulation:
                 print_summary(summary)
                 raise NothingMade(
                     f"{output_path}: all {summary['dialogues']} dialogues failed, for the reasons above. Mend these, "
-                    f"then give the same command with {self._again}."
+                    "then give the same command with --retry_failed."
                 )
             if summary["dialogues_too_long_for_the_agent"] == summary["turns"] == summary["dialogues"] > 0:
                 print_summary(summary)
@@ -186,15 +216,12 @@ class Simulation:
                 )
             return summary
 
-        return run_step(output, play, self._show, may_be_empty=not jobs)  # with more shards than dialogues
+        return run_step(output, play, _show, may_be_empty=not jobs)  # with more shards than dialogues
 
     def _print_protocol(self) -> None:
         """Print what makes the figures of these dialogues incomparable, if anything does."""
-        domain = self.domain
-        if note := other_protocol(self.players.agent_model, domain.protocol):
-            print(note, flush=True)
-        if domain.protocol == RELEASED:
-            found = list(departures(domain, self.collection.max_turns, self.sampling, self.human))
+        if self.domain.protocol == RELEASED:
+            found = list(differences_from_published(self.domain, self.collection.max_turns, self.sampling, self.human))
             found += [f"--agent_prefix {self.players.agent_prefix!r} (none)"] if self.players.agent_prefix else []
             if found:
                 print(f"not as published, so not to be compared with published figures: {', '.join(found)}", flush=True)
@@ -225,19 +252,35 @@ class Simulation:
         return open_run(output_path, settings, inputs, step.overwrite, drop)
 
     async def _play(self, run: Run, jobs: Sequence[Job], cache: CallCache | None) -> dict[str, Any]:
-        """Play the jobs that the run lacks; return the summary of `collect`."""
+        """Play the jobs that the run lacks; in the end its records are in their order. Returns the summary."""
+        before, start = len(run.done), time.monotonic()
+        missing = [(task, sample) for task, sample in jobs if trajectory_id(task, sample) not in run.done]
         if cache is None:
-            self._print_estimate([task for task, sample in jobs if trajectory_id(task, sample) not in run.done])
+            self._print_estimate([task for task, _ in missing])
         with contextlib.ExitStack() as resources:
             agent, human_model = self.models(resources, cache)
             setup = self.setup(resources, agent, human_model)
-            if human_model is None:
-                named = {"agent": agent}
-            elif human_model is agent:
-                named = {"agent and human": agent}
-            else:
-                named = {"agent": agent, "human": human_model}
-            return await collect(run, jobs, setup, self.collection.concurrency, named)
+            models: dict[str, ChatModel] = {"agent and human" if human_model is agent else "agent": agent}
+            if human_model is not None and human_model is not agent:
+                models["human"] = human_model
+            try:
+                for model in models.values():
+                    await model.check()
+                await _play_and_write(
+                    run, missing, len(jobs), setup, self.collection.concurrency, list(models.values())
+                )
+            finally:
+                for closable in (*models.values(), setup.human, setup.choose):
+                    close = getattr(closable, "close", None)
+                    if close is not None:
+                        await close()
+        summary = summarise_dialogues(run.records(), time.monotonic() - start, before)
+        run.sort(trajectory_id(task, sample) for task, sample in jobs)
+        for name, model in models.items():
+            facts: dict = getattr(model, "summary", dict)()
+            if facts:
+                summary[name] = facts
+        return summary
 
     def setup(self, resources: contextlib.ExitStack, agent: ChatModel, human_model: ChatModel | None) -> DialogueSetup:
         """The two sides and the rules of the dialogues.
@@ -262,7 +305,6 @@ class Simulation:
             None if self.selector is None else self.selector.load(),
             domain.label_turn,
             self.human_identity,
-            source=domain.source,
             protocol=domain.protocol,
         )
 
@@ -275,9 +317,10 @@ class Simulation:
 
     def _print_estimate(self, missing: Sequence[Task]) -> None:
         """Print what the dialogues of these tasks cost at most, if a server is called."""
-        paid, pages = self.paid_prompts(), self.domain.draws_pages
-        if paid and missing:
-            print(estimate(missing, self.collection.max_turns, paid, self.sampling.n, pages), flush=True)
+        prompts = self.paid_prompts()
+        if prompts and missing:
+            costs = estimate(missing, self.collection.max_turns, prompts, self.sampling.n, self.domain.draws_pages)
+            print("\n".join(f"estimate, {side}: {cost}" for side, cost in costs.items()), flush=True)
             if not self.calls.cache:
                 print("without --cache a run that is stopped loses the calls of its dialogues in progress")
 
@@ -290,27 +333,6 @@ class Simulation:
     def _folder(self) -> str | None:
         """The folder of the model that plays the human, if it is on this disk."""
         return None if self.scripted else model_input(self.players.env_model)
-
-    @property
-    def _again(self) -> str:
-        """The flag that plays failed dialogues again."""
-        source = self.domain.source
-        return "--retry_failed" if source is None else f"--retry_failed, or --overwrite after an edit of {source.name}"
-
-    @property
-    def _humans(self) -> str:
-        """Who can play the human of the domain."""
-        domain = self.domain
-        scripts = " or ".join(f"--env_model {name}" for name in domain.scripted_humans)
-        if scripts:
-            return f"The domain {domain.name!r} has a human of its own: {scripts}."
-        here = "" if domain.source is None else f" (scripted_humans of the DOMAIN in {domain.source.name})"
-        return f"The domain {domain.name!r} has no human without a model{here}: name a chat model as --env_model."
-
-    def _show(self, summary: dict[str, Any]) -> None:
-        print_summary(summary)
-        if failed := summary.get("endings", {}).get("failed"):
-            print(f"{failed} dialogues failed and are excluded; the same command with {self._again} plays them again.")
 
     def models(self, resources: contextlib.ExitStack, cache: CallCache | None) -> tuple[ChatModel, ChatModel | None]:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
@@ -327,8 +349,144 @@ class Simulation:
         try:
             return agent, load_model(self.players.env_model, env, self.calls, cache)
         except UserError as error:
-            raise UserError(f"--env_model {error} {self._humans}") from error
+            scripts = " or ".join(f"--env_model {name}" for name in self.domain.scripted_humans)
+            known = f" The domain {self.domain.name!r} has a human of its own: {scripts}." if scripts else ""
+            raise UserError(f"--env_model {error}{known}") from error
 
 
 def _failed(row: dict) -> bool:
     return row.get("ending") == "failed"
+
+
+def _show(summary: dict[str, Any]) -> None:
+    print_summary(summary)
+    if failed := summary.get("endings", {}).get("failed"):
+        print(f"{failed} dialogues failed and are excluded; the same command with --retry_failed plays them again.")
+
+
+async def _play_and_write(
+    run: Run, jobs: Sequence[Job], total: int, setup: DialogueSetup, concurrency: int, models: Sequence[ChatModel]
+) -> None:
+    """Play dialogues, append each to the run when it ends, and show how many are done and failed."""
+    failed, waiting = 0, [model.waiting for model in models if hasattr(model, "waiting")]
+    with (
+        logging_redirect_tqdm(),
+        progress_bar(total=total, initial=total - len(jobs), desc="dialogues", unit="dialogue") as bar,
+    ):
+
+        def show() -> None:
+            bar.set_postfix_str(", ".join(filter(None, [f"failed {failed}", *(text() for text in waiting)])))
+
+        async with shown_regularly(show), contextlib.aclosing(play_all(jobs, setup, concurrency)) as trajectories:
+            async for trajectory in trajectories:
+                run.write(trajectory.to_dict())
+                failed += trajectory.ending == "failed"
+                bar.update()
+        show()
+
+
+class Cost(NamedTuple):
+    """Calls of one side, and the tokens that they read and write."""
+
+    calls: int
+    read: int
+    written: int
+
+    def __str__(self) -> str:
+        return f"at most {self.calls:,} calls, which read {self.read:,} tokens and write {self.written:,}"
+
+
+def estimate(
+    tasks: Sequence[Task], max_turns: int, prompts: Mapping[str, str], candidates: int = 1, draws_pages: bool = False
+) -> dict[str, Cost]:
+    """What dialogues cost at most, without reasoning, replies that are asked again, and what a cache holds already.
+
+    Args:
+        tasks: Task of each dialogue.
+        max_turns: Number of messages of the agent in a dialogue.
+        prompts: Template of each side that is counted, "agent" and "human".
+        candidates: Number of replies of the agent per turn.
+        draws_pages: Whether each message of the agent is a page, and the human sees two pictures per call.
+
+    Returns:
+        The cost of each side.
+    """
+    answer = round(fmean(len(task.ground_truth) for task in tasks) / CHARS_PER_TOKEN)
+    spoken = answer if draws_pages else TOKENS_PER_MESSAGE  # a message of the agent before its last
+    costs = {}
+    for side, template in prompts.items():
+        agent = side == "agent"
+        turns = max_turns if agent else max_turns - 1  # the human does not reply to the last message
+        read = turns * (turns - 1) // 2 * (TOKENS_PER_MESSAGE + (spoken if agent else TOKENS_PER_MESSAGE))
+        if not agent:
+            read += turns * (TOKENS_PER_MESSAGE + (2 * TOKENS_PER_PICTURE if draws_pages else answer))
+        prompts_read = sum((len(template) + len(task.problem_description)) // CHARS_PER_TOKEN for task in tasks)
+        written = ((turns - 1) * spoken + answer) * candidates if agent else turns * TOKENS_PER_MESSAGE
+        calls = len(tasks) * turns * (candidates if agent else 1)
+        costs[side] = Cost(calls, turns * prompts_read + len(tasks) * read, len(tasks) * written)
+    return costs
+
+
+def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
+    """Summarise trajectory rows: endings, failures by side and kind with the first message of each, turns, messages of
+    the agent that are empty or were cut by the token limit, tokens of both sides, leaks, speeds.
+
+    Args:
+        rows: Trajectories as they are on disk; they are read once and not kept.
+        seconds: Time that all rows but the first `before` took.
+        before: Number of rows of an earlier, interrupted process; they are left out of the speeds.
+    """
+    endings, failures, humans = Counter[str](), Counter[str](), Counter[str]()
+    counts, tokens, fresh = Counter[str](), Counter[str](), Counter[str]()
+    messages: dict[str, str] = {}
+    dialogues = 0
+    for row in rows:
+        dialogues += 1
+        endings[row.get("ending") or "unknown"] += 1
+        humans[human_label(row.get("human"))] += 1
+        if failure := row.get("failure"):
+            kind = f"{failure.get('side')}: {failure.get('kind')}"
+            failures[kind] += 1
+            messages.setdefault(kind, failure.get("message", ""))
+        spoken = [message for message in row["dialogue_history"] if message["role"] == "assistant"]
+        empty = sum(not message["content"].strip() for message in spoken)
+        cut = sum(message.get("finish_reason") == "length" for message in spoken)
+        outgrown = bool(spoken) and spoken[-1].get("finish_reason") == OUTGROWN
+        leaks = row.get("leaks", 0)
+        counts.update(turns=len(spoken), empty=empty, cut=cut, faulty=bool(empty or cut), outgrown=outgrown)
+        counts.update(leaks=leaks, with_leaks=leaks > 0)
+        used = {
+            f"{side}_{name}": number
+            for side, usage in row.get("usage", {}).items()
+            for name, number in usage.items()
+            if number is not None
+        }
+        tokens.update(used)
+        if dialogues > before:
+            fresh.update({"dialogues": 1, "turns": len(spoken), **used})
+    summary: dict[str, Any] = {
+        "dialogues": dialogues,
+        "humans": dict(sorted(humans.items())),
+        "endings": dict(sorted(endings.items())),
+        "failures": dict(sorted(failures.items())),
+        "turns": counts["turns"],
+        "turns_per_dialogue": round(counts["turns"] / dialogues, 2) if dialogues else 0.0,
+        "empty_messages": counts["empty"],
+        "cut_messages": counts["cut"],
+        "dialogues_with_empty_or_cut_messages": counts["faulty"],
+        "dialogues_too_long_for_the_agent": counts["outgrown"],
+        "simulator_leaks": counts["leaks"],
+        "dialogues_with_leaks": counts["with_leaks"],
+        "tokens": dict(sorted(tokens.items())),
+    }
+    if messages:
+        summary["first_messages"] = dict(sorted(messages.items()))
+    if seconds and fresh:
+        summary |= {
+            "seconds": round(seconds, 1),
+            "dialogues_per_second": round(fresh["dialogues"] / seconds, 2),
+            "turns_per_second": round(fresh["turns"] / seconds, 2),
+            "agent_tokens_per_second": round(fresh["agent_completion_tokens"] / seconds, 1),
+            "human_tokens_per_second": round(fresh["human_completion_tokens"] / seconds, 1),
+        }
+    return summary

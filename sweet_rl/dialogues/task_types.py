@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from sweet_rl.dialogues.backend import environment as backend
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend import environment as frontend
 from sweet_rl.dialogues.mini.domain import MINI
-from sweet_rl.dialogues.named_domain import named_domain
-from sweet_rl.dialogues.released import backend as released_backend
-from sweet_rl.dialogues.released import frontend as released_frontend
+from sweet_rl.dialogues.released import released_code, released_html
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.user_file import load_from_file
 
 CODE = replace(
     backend.DOMAIN,
@@ -24,7 +25,7 @@ CODE = replace(
 """Backend Programming, which also knows the mini agent and the scripted human of its tasks."""
 
 PACKAGED = {"code": CODE, "html": frontend.DOMAIN, "mini": MINI}
-RELEASED = {"code": released_backend.released_domain, "html": released_frontend.released_domain}
+RELEASED = {"code": released_code, "html": released_html}
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,22 @@ def load_domain(name: str, protocol: ProtocolSettings | None = None) -> Domain:
             is not for this domain, or its files cannot be had.
     """
     if protocol is None or protocol.protocol == "sweet_rl":
-        return named_domain(name, PACKAGED)
+        return named_domain(name)
     if name not in RELEASED:
         raise UserError(f"--protocol released is that of ColBench: --task_type {' or '.join(RELEASED)}, not {name}.")
     return RELEASED[name](protocol.protocol_files)
+
+
+def named_domain(name: str, packaged: Mapping[str, Domain] = PACKAGED) -> Domain:
+    """The domain of the package called `name`, or the DOMAIN of a Python file. Raises UserError as `load_domain`."""
+    if name in packaged:
+        return packaged[name]
+    if not name.endswith(".py"):
+        raise UserError(
+            f"--task_type is {name!r}; it must be one of {', '.join(packaged)}, or the path of a Python file with a "
+            "DOMAIN (docs/your_own_domain.md)."
+        )
+    domain = load_from_file(name, "DOMAIN", "--task_type")
+    if not isinstance(domain, Domain):
+        raise UserError(f"--task_type: {name} must end with DOMAIN = Domain(...) (docs/your_own_domain.md).")
+    return replace(domain, source=Path(name).resolve())

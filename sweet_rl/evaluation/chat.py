@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.grading import grade_trajectories
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
 from sweet_rl.dialogues.protocols import HumanReply
+from sweet_rl.evaluation.evaluate import grade_trajectories
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Message, Sampling
 from sweet_rl.runs.errors import UserError
@@ -70,7 +70,6 @@ class Chat:
             self.domain.begin(self.agent_prompt, self.max_turns),
             self.sampling,
             human_identity=PERSON,
-            source=self.domain.source,
             protocol=self.domain.protocol,
         )
         try:
@@ -81,7 +80,7 @@ class Chat:
         if played.failure is not None:
             return played
         played = replace(played, turn_credit=await self._show_last(played) or None)
-        with self.domain.grader(CodeGrading()) as grader:
+        with self.domain.make_grader(CodeGrading()) as grader:
             (graded,) = grade_trajectories([played], grader)
         grade = graded.grade or {}
         reason = grade.get("ungradable") or grade.get("failure") or grade.get("machine")

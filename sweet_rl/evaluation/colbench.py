@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import json
@@ -15,25 +14,22 @@ from typing import Annotated, Any, Literal
 
 import sweet_rl
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.estimate import Cost, Lengths, most
 from sweet_rl.dialogues.frontend.encoders import CLIP
 from sweet_rl.dialogues.frontend.environment import PageGrading
-from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
+from sweet_rl.dialogues.simulate import CHARS_PER_TOKEN, CollectionSettings, Cost, PlayerSettings, Simulation, estimate
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.evaluation.graded_file import read_graded
+from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.evaluation.summary import summarise_rewards
 from sweet_rl.isolation.rendering.settings import BrowserSettings
-from sweet_rl.models.base import Message, ModelError, Sampling
+from sweet_rl.models.base import Sampling
 from sweet_rl.models.cache import CallCache
-from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import TooManyFailed, UserError
 from sweet_rl.runs.manifest import hash_input, read_manifest
@@ -45,7 +41,6 @@ from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.runs.texts import write_texts
 
-GREETING = "This is a test of the connection. Please answer with the word yes."
 FORM = 1  # of the fields of results.json
 FAILED_SHARE = 0.2  # of the dialogues, above which a figure is that of a selection
 PAPER_TASKS = {"code": 1000, "html": 500}
@@ -246,8 +241,8 @@ class ColBench:
             overwrite: Whether dialogues and grades of other settings are replaced.
 
         Raises:
-            UserError: Before the first paid call: there are no tasks, the answers cannot be graded on this machine, or
-                a model does not answer. Later: as the steps, and, when all is written, if too many dialogues failed.
+            UserError: Before the first paid call: there are no tasks, or the answers cannot be graded on this machine.
+                Later: as the steps, and, when all is written, if too many dialogues failed.
         """
         simulations = self.simulations
         print(f"{len(self.tasks):,} tasks of {self.tasks_file}")
@@ -257,7 +252,6 @@ class ColBench:
         check_grading(self.domain, self.grading, self.tasks)
         calls = next(iter(simulations.values())).calls
         with contextlib.closing(CallCache(str(calls.cache))) as cache:
-            asyncio.run(self._greet(cache))
             for name, simulation in simulations.items():
                 print(f"\n{name}", flush=True)
                 played, graded = self.dialogues(name), self.graded(name)
@@ -268,7 +262,7 @@ class ColBench:
                 write_page(graded, self.page(name))
         print()
         facts = self.facts()
-        self._compare(facts)
+        facts |= self._compare(facts)
         text = json.dumps(redacted_values(facts), indent=2, ensure_ascii=False) + "\n"
         write_texts({self.folder / "results.json": text}, overwrite=True)
         print(f"{self.folder / 'results.md'}: this table")
@@ -285,18 +279,18 @@ class ColBench:
     def estimate(self) -> str:
         """Lines about what all dialogues cost at most. Stored replies are not subtracted."""
         tasks = [task for task, _ in self.collection.jobs(self.tasks)]
-        lengths = Lengths.of(self.tasks, self.domain.draws_pages)
-        lines, human = [], Cost()
+        turns, pages = self.collection.max_turns, self.domain.draws_pages
+        lines, human = [], Cost(0, 0, 0)
         for name, simulation in self.simulations.items():
-            costs = most(tasks, self.collection.max_turns, simulation.paid_prompts(), self.sampling.n, lengths)
+            costs = estimate(tasks, turns, simulation.paid_prompts(), self.sampling.n, pages)
             lines.append(f"estimate, {name}: {costs['agent']}")
-            human += costs.get("human", Cost())
+            if "human" in costs:
+                human = Cost(*map(sum, zip(human, costs["human"], strict=True)))
         if human.calls:
-            whom = f" for {len(lines)} models" if len(lines) > 1 else ""
-            lines.append(f"estimate, human {self.wanted.human}{whom}: {human}")
-        note = f"{len(tasks):,} dialogues of {self.collection.max_turns} turns per model; {lengths}"
-        more = "without reasoning and what is asked again; one short call to each comes first"
-        return "\n".join([*lines, f"({note}, {more})"])
+            lines.append(f"estimate, human {self.wanted.human}: {human}")
+        answer = round(sum(len(task.ground_truth) for task in tasks) / len(tasks) / CHARS_PER_TOKEN)
+        note = f"{len(tasks):,} dialogues of {turns} turns per model; {answer:,} per answer, without reasoning"
+        return "\n".join([*lines, f"({note})"])
 
     def facts(self) -> dict[str, Any]:
         """The content of `results.json`: what was measured, and with what.
@@ -345,8 +339,12 @@ class ColBench:
         found = summary.get("agent") or summary.get("agent and human") or {}
         return {name: found[name] for name in ("served_as", "left_out") if name in found}
 
-    def _compare(self, facts: dict[str, Any]) -> None:
-        """Print the table of the models, and the paper's figures where its encoder was used."""
+    def _compare(self, facts: dict[str, Any]) -> dict[str, str]:
+        """Print the table of the models, and the paper's figures where its encoder was used.
+
+        Returns:
+            What the paper's figures were measured with (`paper`), and what these were (`here`).
+        """
         models = self.wanted.model
         notes = []
         for row in facts["models"]:
@@ -354,7 +352,7 @@ class ColBench:
                 notes.append(f"{row['name']}: replies are by {', '.join(row['served_as'])}")
             if "left_out" in row:
                 notes.append(f"{row['name']}: not sent, because refused: {', '.join(row['left_out'])}")
-        compare_files(
+        comparison = compare_files(
             ComparisonSettings(
                 runs={name: [str(self.graded(name))] for name in models},
                 baselines=models[:1] if len(models) > 1 else (),
@@ -365,35 +363,8 @@ class ColBench:
                 overwrite=True,
             )
         )
-
-    async def _greet(self, cache: CallCache) -> None:
-        """Make one call to each model, with the settings of its dialogues. Raises UserError if one gives no text."""
-        first = next(iter(self.simulations.values()))
-        human = self.domain.limits(self.human)
-        asked: list[tuple[str, str, ModelSettings, Sampling]] = [
-            ("--model", name, simulation.agent, replace(self.sampling, n=1))
-            for name, simulation in self.simulations.items()
-        ]
-        if not first.scripted:
-            said = Sampling(temperature=human.temperature, max_tokens=human.max_tokens or 1)
-            asked.append(("--human", self.wanted.human, first.env, said))
-        for flag, name, where, how in asked:
-            model = load_model(name, where, first.calls, cache)
-            try:
-                await model.check()
-                greeting: list[Message] = [{"role": "user", "content": GREETING}]
-                (reply,) = await model.complete(greeting, how)
-            except ModelError as error:
-                raise UserError(f"{flag} {name} does not answer a first call: {error}") from error
-            finally:
-                await model.close()
-            if not without_thinking(reply.text).strip():
-                limit = f"{'--human_max_tokens' if flag == '--human' else '--max_tokens'} {how.max_tokens}"
-                raise UserError(
-                    f"{flag} {name} answers a first call with an empty text after {reply.completion_tokens} tokens. "
-                    f"A model that reasons first needs a higher {limit}, or less reasoning (--{flag[2:]}_request)."
-                )
-            print(f"{flag} {name}: answers")
+        lines = paper_lines(comparison) if comparison["paper"] else []
+        return {name: text for name, _, text in (line.partition(": ") for line in lines)}
 
 
 def model_figures(path: Path) -> dict[str, Any]:

@@ -69,8 +69,8 @@ class ComparisonSettings:
     overwrite: bool = False
 
 
-def compare_files(wanted: ComparisonSettings) -> None:
-    """Print each run's figures and the paired differences between runs, and write them.
+def compare_files(wanted: ComparisonSettings) -> dict[str, Any]:
+    """Print each run's figures and the paired differences between runs, write them, and return what is written.
 
     Raises:
         UserError: Files that cannot be compared (with each other, with the paper), or another output that exists.
@@ -93,6 +93,7 @@ def compare_files(wanted: ComparisonSettings) -> None:
     }
     write_texts({path: text for path, text in texts.items() if path is not None}, wanted.overwrite)
     print(text)
+    return comparison
 
 
 def parse_runs(runs: dict | str) -> dict[str, list[str]]:

@@ -186,14 +186,9 @@ def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
         with path.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(COLUMNS)
-            rows.writerows([pair.name, *map(_as_text, pair.texts), ""] for pair in pairs)
+            rows.writerows([pair.name, *pair.texts, ""] for pair in pairs)
     except FileExistsError:
         return
-
-
-def _as_text(cell: str) -> str:
-    """The cell, which no spreadsheet takes for a formula."""
-    return f" {cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[PairKey, Label]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.grading import first_tasks, grade_trajectories, reference_answers
 from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.dialogues.sibling_pairs import best_of_tasks
 from sweet_rl.evaluation.compare import compare
-from sweet_rl.evaluation.graded_file import GradedFile, check_comparable, grader_of, read_graded
+from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.statistics import check_k
 from sweet_rl.evaluation.summary import summarise_rewards, summary_text
 from sweet_rl.method.trajectory_pairs import check_texts, write_pairs
@@ -27,7 +27,7 @@ from sweet_rl.runs.manifest import replace_source
 from sweet_rl.runs.names import local_path
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import Task, Trajectory, read_records, without_excluded
+from sweet_rl.runs.records import RELEASED, Task, Trajectory, read_records, without_excluded
 from sweet_rl.runs.run import Run, check_output, open_run
 from sweet_rl.runs.step import StepSettings, run_step
 
@@ -190,9 +190,6 @@ def evaluate(
         )
         if domain.source is not None:
             settings["task_type"] = domain.name
-        if baseline is not None:
-            own = _before_grading(dialogues.result, trajectories, settings, domain.draws_pages, baseline)
-            check_comparable({OWN: [own], BASELINE: [baseline]}, wanted.mix_humans)
 
         def grade(run: Run) -> dict[str, Any]:
             write_grades(trajectories, grader, run)
@@ -236,22 +233,6 @@ def _trajectories(dialogues: GradedDialogues) -> list[Trajectory]:
     return without_excluded(first_tasks(trajectories, dialogues.num_tasks), dialogues.exclude)
 
 
-def _before_grading(
-    path: str,
-    trajectories: Sequence[Trajectory],
-    settings: dict[str, Any],
-    draws_pages: bool,
-    baseline: GradedFile,
-) -> GradedFile:
-    """What the graded file will be, as far as it is known: its tasks, humans and grader."""
-    grader = grader_of(path, [], settings) | {"kind": "page" if draws_pages else "code"}
-    if not draws_pages and baseline.grader.get("kind") == "function":  # only graded rows name their function
-        grader |= {name: baseline.grader[name] for name in ("kind", "grader")}
-    if "image_encoder" in settings:
-        grader["encoder"] = settings["image_encoder"]
-    return GradedFile(path, trajectories, grader)
-
-
 def write_grades(trajectories: Sequence[Trajectory], grader: Grader, run: Run) -> None:
     """Grade the trajectories that the run lacks."""
     missing = (trajectory for trajectory in trajectories if trajectory.id not in run.done)
@@ -276,3 +257,43 @@ def _write_best(path: str, graded_path: str, trajectories: Sequence[Trajectory],
         print(f"{path}: the best dialogues of {summary['trajectories']} tasks")
 
     run_step(open_run(path, to_settings(best_of="task"), [graded_path], overwrite), write, show, may_be_empty=True)
+
+
+def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:
+    """Grade trajectories; they come back in the same order, with `reward` and `grade` (`Grade.as_dict`) set anew.
+
+    A dialogue that failed is not graded: its reward is None. A dialogue that reached the turn limit has no answer,
+    whatever its last message contains, unless it was played under the released protocol.
+    """
+    waiting: list[Trajectory] = []
+
+    def jobs() -> Iterator[tuple[Task, str | None]]:
+        for trajectory in trajectories:
+            waiting.append(trajectory)
+            if trajectory.ending != "failed":
+                unanswered = trajectory.ending == "turn_limit" and trajectory.protocol != RELEASED
+                yield trajectory.task, None if unanswered else trajectory.answer
+
+    def not_graded() -> Iterator[Trajectory]:
+        while waiting and waiting[0].ending == "failed":
+            yield replace(waiting.pop(0), reward=None, grade=None)
+
+    for grade in grader.grade_many(jobs()):
+        yield from not_graded()
+        yield replace(waiting.pop(0), reward=grade.reward, grade=grade.as_dict())
+    yield from not_graded()
+
+
+def reference_answers(tasks: Sequence[Task]) -> list[Trajectory]:
+    """The reference solution of each task as the answer of an empty dialogue: the answers of a perfect agent."""
+    return [Trajectory(task, [], answer=task.ground_truth, id=task.id, ending="answered") for task in tasks]
+
+
+def first_tasks(trajectories: Sequence[Trajectory], num_tasks: int | None) -> list[Trajectory]:
+    """All trajectories of the first `num_tasks` tasks, in the same order. Raises UserError if it is below 1."""
+    if num_tasks is None:
+        return list(trajectories)
+    if num_tasks < 1:
+        raise UserError(f"--num_tasks is {num_tasks}; it must be at least 1.")
+    tasks = set(islice(dict.fromkeys(trajectory.task.id for trajectory in trajectories), num_tasks))
+    return [trajectory for trajectory in trajectories if trajectory.task.id in tasks]

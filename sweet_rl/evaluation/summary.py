@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percen
 from sweet_rl.runs.printable import printable
 from sweet_rl.runs.records import Trajectory
 
+MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 MEASURES = {
     "tests_passed": "tests passed",
     "cosine_similarity": "cosine similarity",
@@ -21,6 +23,7 @@ MEASURES = {
 COUNTS = {
     "failures": "answers failed by",
     "failed_tests": "tests failed by",
+    "missing_modules": "answers that a module was missing for",
     "failed_dialogues": "dialogues that failed, not graded",
     "machine_failures": "answers that failed by the machine, not graded (--retry_failed grades them again)",
 }
@@ -40,8 +43,8 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
 
     Returns:
         {dialogues, humans, graded, tasks, turns?, encoder?, rules?, failed_dialogues, machine_failures,
-        ungradable_tasks, failures, failed_tests, best_of_k?} and one estimate {mean, low, high, tasks} per measure. The
-        measures are absent if no dialogue is graded.
+        ungradable_tasks, failures, failed_tests, missing_modules, best_of_k?} and one estimate {mean, low, high, tasks}
+        per measure. The measures are absent if no dialogue is graded.
     """
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("humans", *COUNTS)}
     tasks: set[str] = set()
@@ -71,7 +74,10 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
             continue
         rewards.setdefault(one.task.id, []).append(one.reward)
         turns.append(one.turns)
-        counts["failed_tests"].update(test["reason"] for test in grade.get("tests", ()) if not test["passed"])
+        failed = [test for test in grade.get("tests", ()) if not test["passed"]]
+        counts["failed_tests"].update(test["reason"] for test in failed)
+        messages = [str(test.get("message")) for test in failed]
+        counts["missing_modules"].update({name[1] for text in messages if (name := MISSING_MODULE.match(text))})
         if one.reward != 1.0 and grade.get("failure") is not None:
             counts["failures"][grade["failure"]] += 1
         elif one.reward != 1.0:

@@ -12,7 +12,6 @@ from typing import Literal, Protocol, cast
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.frontend.environment import PageGrading
-from sweet_rl.dialogues.grading import grade_trajectories
 from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
@@ -20,6 +19,7 @@ from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
+from sweet_rl.evaluation.evaluate import grade_trajectories
 from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.sweet_critic import SweetSettings
@@ -151,7 +151,6 @@ class Benchmark:
             label_turn=self.domain.label_turn,
             human_identity=self.domain.human_identity(None, name, self._human_prompt, self._human, window=window),
             on_cancel=on_cancel,
-            source=self.domain.source,
             protocol=self.domain.protocol,
         )
         return await play(task, sample, setup)

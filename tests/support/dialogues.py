@@ -6,11 +6,11 @@ import random
 from functools import lru_cache
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
-from sweet_rl.dialogues.grading import grade_trajectories
 from sweet_rl.dialogues.mini.human import answer
 from sweet_rl.dialogues.mini.oracle import usefulness
 from sweet_rl.dialogues.mini.tasks import family_of, make_tasks, rules_of, source
 from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
+from sweet_rl.evaluation.evaluate import grade_trajectories
 from sweet_rl.runs.records import Task, Trajectory
 
 OPEN, CLOSE = {"user": "<|user|>", "assistant": "<|assistant|>"}, "<|end|>"

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from sweet_rl.dialogues.released.files import ProtocolFile
+from sweet_rl.dialogues.released import ProtocolFile
 
 AGENT = "Ask about the function.\n{dialogue_history}\n"
 HUMAN = "It is {problem_description}; you wrote {hidden_information}.\n\n{dialogue_history}"
@@ -23,7 +23,7 @@ def protocol_files(
     Args:
         folder: Folder in which the folder of the files is made.
         patch: What undoes the change.
-        module: `released.backend` or `released.frontend`.
+        module: `sweet_rl.dialogues.released`.
         texts: (path, text) by the name of the constant.
 
     Returns:

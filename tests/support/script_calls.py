@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from sweet_rl.dialogues.mini.tasks import make_tasks
-from sweet_rl.dialogues.mini.topics import TOPICS
+from sweet_rl.dialogues.mini.worlds import QUICK
 from sweet_rl.models.texts.chat import ChatFormat
 from tests.support.command_line import write_rows
 
@@ -188,7 +188,7 @@ def place(tmp_path_factory, tiny_chat_model) -> Path:
     prompt = chat.prompt(rows[0]["dialogue_history"][:1])
     texts = [[*prompt, {"text": text + chat.eos_text, "train": True}] for text in ("a", "b", "c", "d")]
     write_rows(place / "pairs.jsonl", [{"chosen": a, "rejected": b} for a, b in zip(texts, texts[1:], strict=False)])
-    useful = next(t for t in TOPICS if t.name == tasks[0]["mini"]["rules"][0][0]).questions[0]
+    useful = next(t for t in QUICK.topics if t.name == tasks[0]["mini"]["rules"][0][0]).questions[0]
     candidates = {
         "task": tasks[0], "turn": 0, "input": prompt, "older_output": "Why?", "judge_scores": [0.1, 0.2],
         "additional_outputs": [useful, "What colour is the sky?"], "judge_result": [1, 0], "eos_text": chat.eos_text,

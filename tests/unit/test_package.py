@@ -15,8 +15,6 @@ def test_the_package_openai_is_the_only_way_over_http_to_a_language_model():
         names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
         if found := names & clients:
             users[path.relative_to(ROOT).as_posix()] = found
-    assert users.pop("dialogues/mini/human_server.py") == {"aiohttp"}  # it is a server
-    assert users.pop("dialogues/frontend/encoders.py") == {"urllib.request"}  # whether the hub answers
-    assert users.pop("dialogues/released/files.py") == {"urllib.request"}  # the prompts of a protocol
+    assert users.pop("dialogues/released.py") == {"urllib.request"}  # the prompts of a protocol
     others = {name: found - {"openai"} for name, found in users.items() if not name.startswith("isolation/rendering/")}
     assert {name: found for name, found in others.items() if found} == {}

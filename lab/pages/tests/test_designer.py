@@ -94,7 +94,7 @@ def test_the_layout_without_a_browser_gives_the_same_feedback_as_a_browser_does(
 @pytest.mark.slow
 def test_done_word_by_word_its_feedback_raises_the_similarity_turn_by_turn(renderer):
     pytest.importorskip("efficientnet_lite_pytorch", reason="pages need: pip install -e '.[frontend]'")
-    designer, grader = ScriptedDesigner(renderer), PageGrader(renderer, load_encoder())
+    designer, grader = ScriptedDesigner(renderer), PageGrader(renderer, load_encoder("efficientnet-lite0"))
     rng = random.Random(1)
     courses = []
     for number, row in enumerate(make_page_tasks(12, seed=4)):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 
+from sweet_rl.dialogues.backend.extract_code import NOT_READ
 from sweet_rl.isolation.sandbox.encode import encode
 
 NO_TEST = "is no hidden test"
@@ -21,7 +22,6 @@ FORMS = (
     "A hidden test is a call of what the reference defines, `f(1)`, or such a call compared with a literal, `f(1) == 3`"
 )
 RUN_TEXTS = {"eval", "exec", "globals", "locals", "vars"}
-NOT_READ = (SyntaxError, ValueError, RecursionError, MemoryError)  # what ast.parse and compile raise
 
 
 @dataclass(frozen=True)

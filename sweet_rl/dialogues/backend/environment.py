@@ -31,6 +31,7 @@ class CodeGrading:
         memory_mb: Memory that an answer may use, in MB.
         workers: Number of answers that are graded at the same time; two per core by default.
         sandbox: Level of the sandbox: auto, strict, seccomp or limits (docs/safety.md).
+        concurrency: Number of answers that an `async def reward` of a domain judges at the same time.
         paper_grader: Grade by the rules of the released code, only to compare with its figures.
     """
 
@@ -38,6 +39,7 @@ class CodeGrading:
     memory_mb: int = 256
     workers: Annotated[int | None, UNRECORDED] = None
     sandbox: str = "auto"
+    concurrency: Annotated[int, UNRECORDED] = 32
     paper_grader: bool = False
 
 

@@ -10,11 +10,12 @@ its scoping makes every answer fail. How it found the code in an answer is unkno
 """
 
 from collections import Counter, OrderedDict
+from dataclasses import replace
 from datetime import timedelta
 from typing import cast
 
-from sweet_rl.dialogues.backend.hidden_tests import CodeGrader, result
-from sweet_rl.dialogues.backend.references import Reference, read_reference
+from sweet_rl.dialogues.backend.calls import HiddenTest
+from sweet_rl.dialogues.backend.hidden_tests import CodeGrader, Reference, read_reference, result
 from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.isolation.sandbox.sandbox import Outcome
 from sweet_rl.isolation.sandbox.values import as_number, decode, findable, same
@@ -29,7 +30,6 @@ class PaperGrader(CodeGrader):
     """`CodeGrader` with the release's rules. The failure of an answer with a forbidden word is "banned word"."""
 
     scope, rules = "function", "paper"
-    equal_to_itself = False
 
     def describe(self) -> str:
         return f"{super().describe()}; scored by the release's rules, for comparison only"
@@ -40,16 +40,16 @@ class PaperGrader(CodeGrader):
             return self._all_failed(reference, "banned word", f"{word!r} is in the code")
         return super()._grade_code(reference, texts)
 
-    def _compare(self, name: str, reference: Reference, number: int, outcome: Outcome) -> dict:
-        expected = reference.results[number]
+    def _compare(self, name: str, test: HiddenTest, expected: bytes | None, outcome: Outcome) -> dict:
+        reason, content = outcome
         if expected is None:
             return result(name, "reference failed")
-        literal, (reason, content) = reference.literals[name], outcome
-        if literal is None or reason not in ("value", "wrong value"):
-            return super()._compare(name, reference, number, outcome)
-        # A "wrong value" here is one that was too long to be read, so it is no literal.
-        truth = reason == "value" and _equal_texts(cast(bytes, content), literal)
-        if truth == _equal_texts(expected, literal):
+        if reason != "value":
+            return result(name, reason, str(content))
+        if test.literal is None:
+            return self._compare_trees(name, expected, cast(bytes, content))
+        truth = _equal_texts(cast(bytes, content), test.literal)
+        if truth == _equal_texts(expected, test.literal):
             return result(name)
         return result(name, "wrong value", f"expected {not truth}, got {truth}")
 
@@ -59,11 +59,12 @@ class PaperGrader(CodeGrader):
     def _run_reference(self, task: Task) -> Reference:
         """Run the reference once; a test that it fails has no result."""
         reference = read_reference(task)
-        if not reference.ungradable:
-            outcomes = self._run("reference", 0, reference, [task.ground_truth])
-            reference.machine = next((str(content) for reason, content in outcomes if reason == "machine"), None)
-            reference.results = [cast(bytes, content) if reason == "value" else None for reason, content in outcomes]
-        return reference
+        if reference.ungradable:
+            return reference
+        outcomes = self._run("reference", 0, reference, [task.ground_truth])
+        machine = next((str(content) for reason, content in outcomes if reason == "machine"), None)
+        values = [cast(bytes, content) if reason == "value" else None for reason, content in outcomes]
+        return replace(reference, machine=machine, values=values)
 
 
 def equal_as_released(expected, got) -> bool:

@@ -7,20 +7,19 @@ figures only, it counts as a black square, which is a little like every page.
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sweet_rl.dialogues.frontend.embedding_cache import Embedding, EmbeddingCache, embedding_key
+from sweet_rl.dialogues.fences import MAX_ANSWER_CHARS
 from sweet_rl.dialogues.frontend.encoders import ImageEncoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page
-from sweet_rl.dialogues.protocols import MAX_ANSWER_CHARS, Grade
+from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.runs.records import Task
 
 if TYPE_CHECKING:
@@ -29,6 +28,13 @@ if TYPE_CHECKING:
 BATCH = 16  # answers that are drawn and embedded together
 BLACK_SIDE = 224  # pixels of the black square of the released rules
 DECIMALS = 6  # of a similarity; float32 embeddings are not more precise
+
+
+class Picture(NamedTuple):
+    """The picture of a page, as PNG, and its embedding [d] float32 of length 1."""
+
+    png: bytes
+    vector: np.ndarray
 
 
 class PageGrader(AbstractContextManager):
@@ -41,19 +47,12 @@ class PageGrader(AbstractContextManager):
     Args:
         renderer: Renderer of the pages.
         encoder: Encoder of their pictures.
-        cache: Embeddings of reference pages; by default they are kept in memory.
         paper_grader: Whether an answer without a picture is graded as a black square, as in the release.
     """
 
-    def __init__(
-        self,
-        renderer: PageRenderer,
-        encoder: ImageEncoder,
-        cache: EmbeddingCache | None = None,
-        paper_grader: bool = False,
-    ) -> None:
+    def __init__(self, renderer: PageRenderer, encoder: ImageEncoder, paper_grader: bool = False) -> None:
         self.renderer, self.encoder, self.paper_grader = renderer, encoder, paper_grader
-        self.cache = EmbeddingCache() if cache is None else cache
+        self._references: dict[str, Picture] = {}
 
     def describe(self) -> str:
         """One line for people: which encoder compares the pages, and which browser draws them."""
@@ -89,47 +88,30 @@ class PageGrader(AbstractContextManager):
 
     def _grade_batch(self, batch: list[tuple[Task, str | None]]) -> Iterator[Grade]:
         pages = [None if _is_too_long(answer) else answered_page(answer) for _, answer in batch]
-        keys = {task.ground_truth: self._key(task.ground_truth) for task, _ in batch}
-        references = {page: known for page, key in keys.items() if (known := self.cache.get(key)) is not None}
-        missing = [page for page in keys if page not in references]
-        drawn = self._draw([*missing, *(page for page in pages if page is not None)])
-        embeddings = self._embed(drawn)
-        for page in missing:
-            if page in embeddings:
-                references[page] = embeddings[page]
-                self.cache.put(keys[page], embeddings[page])
-        for (task, answer), own in zip(batch, pages, strict=True):
-            reference = references.get(task.ground_truth)
+        references = {task.ground_truth for task, _ in batch} - self._references.keys()
+        wanted = list(dict.fromkeys([*sorted(references), *(page for page in pages if page is not None)]))
+        drawn = dict(zip(wanted, self.renderer.render_all(wanted), strict=True))
+        pngs = [one.png for one in drawn.values() if one.png is not None]
+        vectors = iter(self.encoder.embed(pngs))
+        pictures = {page: Picture(one.png, next(vectors)) for page, one in drawn.items() if one.png is not None}
+        self._references |= {page: pictures[page] for page in references if page in pictures}
+        for (task, answer), page in zip(batch, pages, strict=True):
+            reference = self._references.get(task.ground_truth)
             if reference is None:
                 yield self._failed(drawn[task.ground_truth])
-            elif own is None:
+            elif page is None:
                 yield self._without_picture(reference, *_no_page(answer))
-            elif own not in embeddings:
-                yield self._failed(drawn[own], reference)
+            elif page not in pictures:
+                yield self._failed(drawn[page], reference)
             else:
-                yield self._compared(reference, embeddings[own])
+                yield self._compared(reference, pictures[page])
 
-    def _key(self, page: str) -> str:
-        return embedding_key(self.encoder.name, self.renderer.fingerprint, page)
-
-    def _draw(self, pages: list[str]) -> dict[str, Rendered]:
-        distinct = list(dict.fromkeys(pages))
-        return dict(zip(distinct, self.renderer.render_all(distinct), strict=True))
-
-    def _embed(self, drawn: dict[str, Rendered]) -> dict[str, Embedding]:
-        """The embedding of every page that gave a picture; equal pictures are embedded once."""
-        pngs = {page: one.png for page, one in drawn.items() if one.png is not None}
-        digests = {page: hashlib.sha256(png).hexdigest() for page, png in pngs.items()}
-        pictures = {digest: pngs[page] for page, digest in digests.items()}
-        vectors = dict(zip(pictures, self.encoder.embed(list(pictures.values())), strict=True)) if pictures else {}
-        return {page: Embedding(vectors[digest], digest) for page, digest in digests.items()}
-
-    def _compared(self, reference: Embedding, own: Embedding) -> Grade:
-        same = reference.picture == own.picture
+    def _compared(self, reference: Picture, own: Picture) -> Grade:
+        same = reference.png == own.png
         similarity = 1.0 if same else round(cosine(reference.vector, own.vector), DECIMALS)
         return Grade(min(1.0, max(0.0, similarity)), evidence=self._evidence(similarity))
 
-    def _failed(self, drawn: Rendered, reference: Embedding | None = None) -> Grade:
+    def _failed(self, drawn: Rendered, reference: Picture | None = None) -> Grade:
         """The grade if no picture was drawn of the answer, or without a `reference` of the reference page."""
         failure = drawn.failure or {}
         kind, message = failure["kind"], failure["message"]
@@ -141,7 +123,7 @@ class PageGrader(AbstractContextManager):
             return Grade(None, machine=message, evidence=evidence)
         return Grade(None, ungradable=kind, evidence=evidence)
 
-    def _without_picture(self, reference: Embedding, kind: str, message: str) -> Grade:
+    def _without_picture(self, reference: Picture, kind: str, message: str) -> Grade:
         similarity = None
         if self.paper_grader:
             similarity = round(cosine(reference.vector, self._black_square), DECIMALS)

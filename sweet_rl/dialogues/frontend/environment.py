@@ -13,18 +13,14 @@ from typing import Annotated
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
-from sweet_rl.dialogues.frontend.embedding_cache import EmbeddingCache
-from sweet_rl.dialogues.frontend.encoders import load_encoder
+from sweet_rl.dialogues.frontend.encoders import CLIP, load_encoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page
 from sweet_rl.dialogues.frontend.vision_human import PROMPT_VALUES, VisionHuman
 from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.paths import cache_folder
 from sweet_rl.runs.records import Task
-
-EMBEDDINGS = cache_folder("embeddings")
 
 
 @dataclass(frozen=True)
@@ -33,29 +29,26 @@ class PageGrading(BrowserSettings):
 
     Attributes:
         javascript: Run the pages' own scripts.
-        image_encoder: Hub name or folder of a vision model, or efficientnet-lite0. By default CLIP ViT-B/32
-            (openai/clip-vit-base-patch32), or efficientnet-lite0 if the weights of CLIP cannot be loaded.
+        image_encoder: CLIP ViT-B/32, as its name on the hub or a folder with its weights; or efficientnet-lite0, which
+            needs no download and whose similarities are on another scale.
         device: Device of the encoder; by default the GPU, if there is one.
-        dtype: Number format of the encoder: float32, bfloat16 or float16.
-        embedding_cache: Folder in which embeddings of reference pages are kept; `none` keeps them in memory.
+        concurrency: Number of answers that an `async def reward` of a domain judges at the same time.
         paper_grader: Grade an answer without a picture as a black square, as in the release, only to compare with its
             figures.
     """
 
     javascript: bool = False
-    image_encoder: str | None = None
+    image_encoder: str = CLIP
     device: Annotated[str | None, UNRECORDED] = None
-    dtype: str = "float32"
-    embedding_cache: Annotated[str | None, UNRECORDED] = str(EMBEDDINGS)
+    concurrency: Annotated[int, UNRECORDED] = 32
     paper_grader: bool = False
 
 
 def make_grader(settings: PageGrading) -> PageGrader:
     """The grader of pages, with its encoder and its browsers."""
-    encoder = load_encoder(settings.image_encoder, settings.device, settings.dtype)
-    cache = EmbeddingCache(settings.embedding_cache)
+    encoder = load_encoder(settings.image_encoder, settings.device)
     renderer = PageRenderer.from_settings(settings, javascript=settings.javascript)
-    return PageGrader(renderer, encoder, cache, settings.paper_grader)
+    return PageGrader(renderer, encoder, settings.paper_grader)
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:

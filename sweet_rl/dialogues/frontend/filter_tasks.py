@@ -50,21 +50,19 @@ def filter_tasks(
             open_run(dropped_path, settings, [input_path], step.overwrite) as dropped,
         ):
             missing = [task for task in tasks if task.id not in kept.done | dropped.done]
-            drawn = renderer.render_all(task.ground_truth for task in missing)
-            failed_by_machine = 0
-            with progress_bar(total=len(tasks), initial=len(tasks) - len(missing), unit="page") as bar:
-                for task, rendered in zip(missing, drawn, strict=True):
-                    bar.update()
-                    if rendered.failure is None:
-                        kept.write(task.to_dict())
-                    elif rendered.failure["kind"] == "machine":
-                        failed_by_machine += 1
-                    else:
-                        dropped.write(task.to_dict() | {"render_failure": rendered.failure})
-            if failed_by_machine:
+            drawn = progress_bar(renderer.render_all(task.ground_truth for task in missing), total=len(missing))
+            busy = 0
+            for task, rendered in zip(missing, drawn, strict=True):
+                if rendered.failure is None:
+                    kept.write(task.to_dict())
+                elif rendered.failure["kind"] == "machine":
+                    busy += 1
+                else:
+                    dropped.write(task.to_dict() | {"render_failure": rendered.failure})
+            if busy:
                 raise UserError(
-                    f"{failed_by_machine} pages were not drawn because this machine is too busy or a browser does not "
-                    "start. Run the same command again later: it tries only these."
+                    f"{busy} pages were not drawn because this machine is too busy or a browser does not start. Run "
+                    "the same command again later: it tries only these."
                 )
             reasons = Counter(row["render_failure"]["kind"] for row in dropped.records())
             summary = {"tasks": len(tasks), "kept": len(kept.done), "dropped": dict(reasons.most_common())}

@@ -57,7 +57,7 @@ def prepare(counts: TaskCounts, output_dir: str, input_path: str | None, step: S
             if done < count:
                 rows = stream_rows(input_path, first + done, first + count)
                 for number, row in progress_bar(rows, total=count, initial=done, desc=split, unit=" rows"):
-                    run.write(task_of(row, number, source).to_dict())
+                    run.write(task_of(row, number).to_dict())
             return {"tasks": len(run.done)}
 
         if count:
@@ -70,23 +70,13 @@ def with_fixed_pictures(page: str) -> str:
     return _UNSPLASH.sub(r"https://picsum.photos/id/48/\1/\2", page)
 
 
-def task_of(row: dict[str, Any], number: int, where: str) -> Task:
+def task_of(row: dict[str, Any], number: int) -> Task:
     """A WebSight row as a task.
 
     Args:
         row: Fields of the row.
         number: Number of the row in WebSight.
-        where: Source of the row, for messages.
-
-    Raises:
-        UserError: A field is missing.
     """
-    for name in (DESCRIPTION, PAGE):
-        if not isinstance(row.get(name), str):
-            raise UserError(
-                f"{where}, row {number}: the field {name!r} is missing or no text (fields: {', '.join(row)}). It must "
-                f"be {HUB_NAME}, configuration {CONFIGURATION}."
-            )
     description, page = row[DESCRIPTION], with_fixed_pictures(row[PAGE])
     key = f"{content_id([description, page, {}])}-{number}"  # two rows may be equal
     return Task(description, page, id=key, extra={"websight_row": number})
@@ -105,35 +95,21 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
     """
     with extras_named():
         import datasets
+    number = start
     try:
         if source is None:
             rows = datasets.load_dataset(HUB_NAME, CONFIGURATION, split="train", streaming=True)
         else:
-            kind, files = _files(source)
+            kind = "json" if source.endswith((".jsonl", ".json")) else "parquet"
+            files = [source] if Path(source).is_file() else sorted(map(str, Path(source).glob("*.parquet")))
             rows = datasets.load_dataset(kind, data_files={"train": files}, split="train", streaming=True)
-        names = list(rows.column_names or rows.resolve_features().column_names or [])
-        if {DESCRIPTION, PAGE} <= set(names):
-            rows = rows.select_columns([DESCRIPTION, PAGE])
-        number = start
-        for row in rows.skip(start).take(stop - start):
+        for row in rows.select_columns([DESCRIPTION, PAGE]).skip(start).take(stop - start):
             yield number, row
             number += 1
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        reason = first_line(error)
         raise UserError(
-            f"{source or HUB_NAME} cannot be read: {reason}. Without a network, give a copy with --input_path FILE."
+            f"{source or HUB_NAME} cannot be read: {first_line(error)}. It must be {HUB_NAME}, configuration "
+            f"{CONFIGURATION}, with {DESCRIPTION} and {PAGE}. Without a network, give a copy with --input_path."
         ) from error
     if number < stop:
         raise UserError(f"{source or HUB_NAME} has no row {number}; rows {start} to {stop - 1} were asked for.")
-
-
-def _files(source: str) -> tuple[str, list[str]]:
-    path = Path(source)
-    files = sorted(map(str, path.glob("*.parquet"))) if path.is_dir() else [source]
-    if not files or not all(Path(file).is_file() for file in files):
-        raise UserError(f"--input_path {source}: there is no such file, and no folder with .parquet files.")
-    kinds = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
-    kind = kinds.get(Path(files[0]).suffix)
-    if kind is None:
-        raise UserError(f"--input_path {source} must be a .parquet or .jsonl file, or a folder of .parquet files.")
-    return kind, files

@@ -69,10 +69,6 @@ class MiniHuman:
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
         """The reply to the last message of `dialogue`. Raises UserError if `task` is not a mini task."""
-        if "mini" not in task.extra:
-            raise UserError(
-                f"task {task.id} has no field 'mini': the scripted human knows only the tasks of "
-                "scripts/make_mini_tasks.py. Name a language model as --env_model."
-            )
+        check_tasks([task], "the tasks")
         *earlier, question = [message["content"] for message in dialogue if message["role"] == "assistant"]
         return HumanReply(answer(task.extra["mini"], question, random.Random(seed), earlier))

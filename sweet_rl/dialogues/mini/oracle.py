@@ -88,23 +88,6 @@ def usefulness(mini: dict, dialogue: Sequence[Message], turn: str) -> str:
 def label_turn(task: Task, messages_before: Sequence[Message], text: str) -> str | None:
     """The oracle's word on a turn of the agent (see `usefulness`); None if `task` is not a mini task."""
     mini = task.extra.get("mini")
-    if not isinstance(mini, dict) or not _has_rules(mini):
+    if not isinstance(mini, dict) or "rules" not in mini:
         return None
-    own: list[Message] = [
-        {"role": "assistant", "content": _shortened(m["content"])} for m in messages_before if m["role"] == "assistant"
-    ]
-    return usefulness(mini, own, _shortened(text))
-
-
-def _has_rules(mini: dict) -> bool:
-    try:
-        return all(isinstance(rule[0], str) for rule in mini["rules"])
-    except (KeyError, TypeError, IndexError):
-        return False
-
-
-def _shortened(text: str) -> str:
-    """The part of a message that the oracle needs: no question is longer, and an answer is known by its marker."""
-    if len(text) <= LONGEST_QUESTION:
-        return text
-    return text[:LONGEST_QUESTION] + (ANSWER_MARKER if is_answer(text) else "")
+    return usefulness(mini, messages_before, text)

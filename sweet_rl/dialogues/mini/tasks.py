@@ -3,8 +3,16 @@
 import random
 from dataclasses import dataclass
 
-from sweet_rl.dialogues.mini.topics import PLACES, REQUESTS, Family
-from sweet_rl.dialogues.mini.worlds import FAMILY_BY_NAME, ORDER, QUICK, TOPIC_BY_NAME, World
+from sweet_rl.dialogues.mini.worlds import (
+    FAMILY_BY_NAME,
+    ORDER,
+    PLACES,
+    QUICK,
+    REQUESTS,
+    TOPIC_BY_NAME,
+    Family,
+    World,
+)
 
 NUM_TESTS = 10
 MAX_QUANTITY = 60

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sweet_rl.dialogues import released as protocol
 from sweet_rl.dialogues.mini.tasks import make_tasks
-from sweet_rl.dialogues.released import backend
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
@@ -105,7 +105,7 @@ def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path, monkeyp
 
 
 def test_under_the_released_protocol_requests_and_dialogues_equal_those_of_the_scripts(tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    files = protocol_files(tmp_path, monkeypatch, protocol, BACKEND)
     write_rows(tmp_path / "tasks.jsonl", TASKS)
     tasks, released = [Task.from_dict(row) for row in TASKS], {"protocol": "released", "protocol_files": files}
     with ApiServer(plays_released(tasks)) as server:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sweet_rl.dialogues import released
 from sweet_rl.dialogues.mini.tasks import make_tasks
-from sweet_rl.dialogues.released import backend
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.weights import model_path
@@ -107,16 +107,16 @@ def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path):
 WITH_OWN_TEXTS = """
 import pathlib, sys
 import pytest
-from sweet_rl.dialogues.released import backend
+from sweet_rl.dialogues import released
 from tests.support.protocol_files import BACKEND, protocol_files
 from verifiers.v1.cli.eval.main import main
-protocol_files(pathlib.Path.cwd(), pytest.MonkeyPatch(), backend, BACKEND)
+protocol_files(pathlib.Path.cwd(), pytest.MonkeyPatch(), released, BACKEND)
 sys.exit(main())
 """
 
 
 def test_under_the_released_protocol_requests_and_dialogues_equal_those_of_the_scripts(tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    files = protocol_files(tmp_path, monkeypatch, released, BACKEND)
     (tmp_path / "program.py").write_text(WITH_OWN_TEXTS)
     write_rows(tmp_path / "tasks.jsonl", TASKS)
     flags = ("task-type", "code", "protocol", "released", "protocol-files", files)

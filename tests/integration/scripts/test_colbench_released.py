@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.dialogues.released import backend, frontend
+from sweet_rl.dialogues import released
 from sweet_rl.runs.records import Task, read_records
 from tests.integration.scripts.test_colbench import ceilings, stored
 from tests.support.api_server import ApiServer, Reply, chat_reply
@@ -25,14 +25,14 @@ def invoke_model(page):
     return [{"text": "This is the page."}, {"text": "No page yet."}, {"text": "This is the goal."}]
 """
 TEXTS = {
-    backend: {"BACKEND_AGENT": AGENT, "BACKEND_HUMAN": USER},
-    frontend: {"FRONTEND_AGENT": DESIGNER, "FRONTEND_HUMAN": CLIENT, "FRONTEND_SENTENCES": SENTENCES},
+    "backend": {"BACKEND_AGENT": AGENT, "BACKEND_HUMAN": USER},
+    "frontend": {"FRONTEND_AGENT": DESIGNER, "FRONTEND_HUMAN": CLIENT, "FRONTEND_SENTENCES": SENTENCES},
 }
 # For the runs that are killed, which are processes of their own.
 SCRIPT = """
 import runpy
-from sweet_rl.dialogues.released import backend, frontend
-from sweet_rl.dialogues.released.files import ProtocolFile
+from sweet_rl.dialogues import released
+from sweet_rl.dialogues.released import ProtocolFile
 {patches}
 runpy.run_path({script!r}, run_name="__main__")
 """
@@ -46,10 +46,10 @@ def program(tmp_path, monkeypatch) -> Path:
         pytest.skip("no ColBench rows: set SWEET_RL_COLBENCH to a folder with backend_dev.jsonl and frontend_dev.jsonl")
     monkeypatch.chdir(tmp_path)
     patches = []
-    for module, texts in TEXTS.items():
-        part = module.__name__.rpartition(".")[2]
-        protocol_files(tmp_path, monkeypatch, module, {name: (f"{part}.{name}", text) for name, text in texts.items()})
-        patches += [f"{part}.{name} = {getattr(module, name)!r}" for name in texts]
+    for part, texts in TEXTS.items():
+        files = {name: (f"{part}.{name}", text) for name, text in texts.items()}
+        protocol_files(tmp_path, monkeypatch, released, files)
+        patches += [f"released.{name} = {getattr(released, name)!r}" for name in texts]
     path = tmp_path / "program.py"
     path.write_text(SCRIPT.format(patches="\n".join(patches), script=str(ROOT / "scripts" / "colbench.py")))
     return path
@@ -116,7 +116,7 @@ def test_backend_killed_and_continued(program):
         done = call("colbench.py", **given)
         assert done.code == 0, done.err
     # The solver asks once and answers; the guesser uses all three turns. Greetings are three.
-    assert len(set(players.paid)) == 10 * (2 + 1) + 10 * (3 + 2) + 3
+    assert len(set(players.paid)) == 10 * (2 + 1) + 10 * (3 + 2)
     assert len(players.paid) - len(set(players.paid)) <= 8 and before >= 20  # those in progress when it was killed
     folder = Path("out/released_first_10")
     found = json.loads((folder / "results.json").read_text())
@@ -148,17 +148,17 @@ def test_frontend_killed_and_continued(program):
     path = colbench().with_name("frontend_dev.jsonl")
     tasks = read_records(path, Task, 4)
     players = Players(tasks)
-    given = flags(players, path, limit=4, task_type="html", image_encoder="efficientnet-lite0", embedding_cache="kept")
+    given = flags(players, path, limit=4, task_type="html", image_encoder="efficientnet-lite0")
     with players.server:
         estimate = call("colbench.py", **given, estimate=True)
         assert estimate.code == 0, estimate.err
         mean = round(sum(len(task.ground_truth) for task in tasks) / 16)
-        assert f"a page of {mean} tokens" in estimate.out and ceilings(estimate.out) == [12, 12, 16]
+        assert f"{mean} per answer" in estimate.out and ceilings(estimate.out) == [12, 12, 16]
         kill_when(lambda: stored(Path("out/calls")) >= 12, str(program), **given)
         done = call("colbench.py", **given)
         assert done.code == 0, done.err
     # The human is asked about each goal without a page, and with the draft; a second time is in the cache.
-    assert len(set(players.paid)) == 4 * 2 + 4 * 3 + 4 * 2 + 3 and len(players.paid) - len(set(players.paid)) <= 8
+    assert len(set(players.paid)) == 4 * 2 + 4 * 3 + 4 * 2 and len(players.paid) - len(set(players.paid)) <= 8
     folder = Path("out/html_released_first_4")
     found = json.loads((folder / "results.json").read_text())
     solver, guesser = found["models"]

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from sweet_rl.dialogues.released import backend
-from sweet_rl.dialogues.released.files import ProtocolFile
+from sweet_rl.dialogues import released
+from sweet_rl.dialogues.released import ProtocolFile
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.command_line import call, write_rows
@@ -18,7 +18,7 @@ TASKS = [Task(f"fee {i}", f"def fee(w): return {i} * w", {"test1": "fee(1)", "te
 def protocol_files(tmp_path, monkeypatch):
     for name, text in (("BACKEND_AGENT", AGENT), ("BACKEND_HUMAN", HUMAN)):
         (tmp_path / name).write_text(text)
-        monkeypatch.setattr(backend, name, ProtocolFile(name, hashlib.sha256(text.encode()).hexdigest()))
+        monkeypatch.setattr(released, name, ProtocolFile(name, hashlib.sha256(text.encode()).hexdigest()))
     return tmp_path
 
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from sweet_rl.dialogues.released import backend, frontend
+from sweet_rl.dialogues import released
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
 from tests.support.browsers import renderer_or_skip
@@ -20,7 +20,7 @@ ANSWER = "I WANT TO ANSWER:\ndef fee(w): return 2 * w\nI WANT TO ANSWER: sure"
 @pytest.fixture
 def play(tmp_path, monkeypatch):
     """Plays one dialogue of the backend; returns its row, and the requests of both sides."""
-    folder = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    folder = protocol_files(tmp_path, monkeypatch, released, BACKEND)
     write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
 
     def run(agent, human) -> tuple[dict, list[dict], list[dict]]:
@@ -114,7 +114,7 @@ def test_a_leak_is_counted_and_not_asked_for_again(play):
 
 @pytest.mark.parametrize("flag", ["agent_prompt_path", "user_prompt_path"])
 def test_other_prompts_are_refused(flag, tmp_path, monkeypatch):
-    folder = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    folder = protocol_files(tmp_path, monkeypatch, released, BACKEND)
     write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
     done = call(
         "simulate_interactions.py", protocol="released", protocol_files=folder, agent_model=MODEL, env_model=MODEL,
@@ -125,7 +125,7 @@ def test_other_prompts_are_refused(flag, tmp_path, monkeypatch):
 
 
 def test_settings_that_are_not_the_published_ones_are_named(tmp_path, monkeypatch):
-    folder = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    folder = protocol_files(tmp_path, monkeypatch, released, BACKEND)
     write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
     for number, (flags, line) in enumerate(
         (
@@ -171,7 +171,7 @@ def test_every_message_of_a_dialogue_about_a_page(tmp_path, monkeypatch):
         "FRONTEND_AGENT": ("a.txt", "Draw it."), "FRONTEND_HUMAN": ("h.txt", "Compare {the} two."),
         "FRONTEND_SENTENCES": ("env.py", SENTENCES),
     }  # fmt: skip
-    folder = protocol_files(tmp_path, monkeypatch, frontend, texts)
+    folder = protocol_files(tmp_path, monkeypatch, released, texts)
     write_rows(tmp_path / "tasks.jsonl", [Task("a red page", REFERENCE).to_dict()])
     said = ["Which color?", f"Like this? {PAGE} or <html></html>", "I WANT TO ANSWER: done"]
     with renderer_or_skip() as renderer:

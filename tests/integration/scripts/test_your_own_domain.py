@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.runs.records import Task, Trajectory, read_records
 from tests.support.command_line import ROOT
@@ -29,7 +30,7 @@ def test_the_domain_is_short_and_rewards_what_was_asked():
     assert len(DOMAIN.read_text(encoding="utf-8").splitlines()) <= 95
     domain = load_domain(str(DOMAIN))
     task = Task("p", "the price, a maximum")
-    with domain.grader(None) as grader:
+    with domain.make_grader(CodeGrading()) as grader:
         answers = ["Is there a maximum?\nWhat is the rate?", "What is the most it can be?", "When?", None]
         assert [grade.reward for grade in grader.grade_many((task, answer) for answer in answers)] == [1.0, 0.5, 0, 0]
     assert domain.label_turn(task, [], "What is the rate?") == "useful"

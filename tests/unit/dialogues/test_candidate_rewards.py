@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sweet_rl.dialogues import FunctionGrader, Grade
+from sweet_rl.dialogues import Grade
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.candidate_rewards import answer_of, grade_candidates, rewarded
 from sweet_rl.dialogues.task_types import load_domain
@@ -86,7 +86,7 @@ def test_answers_get_their_reward_and_questions_none(tmp_path, capsys):
 def test_a_text_is_graded_once_for_each_task():
     asked = []
 
-    class Grader(FunctionGrader):
+    class Grader:
         def grade_many(self, jobs):
             for task, answer in jobs:
                 asked.append((task.id, answer))
@@ -94,7 +94,7 @@ def test_a_text_is_graded_once_for_each_task():
 
     records = [TurnCandidates.from_dict(row(id=f"t-{turn}")) for turn in range(3)]
     records.append(TurnCandidates.from_dict(row(id="u-0", task=TASK | {"id": "u"})))
-    found = [record.answer_rewards for record, _ in rewarded(records, load_domain("code"), Grader(lambda *_: 1.0))]
+    found = [record.answer_rewards for record, _ in rewarded(records, load_domain("code"), Grader())]
     assert found == [[1, None, 1, None]] * 4
     assert len(asked) == len(set(asked)) == 4
 
@@ -102,12 +102,10 @@ def test_a_text_is_graded_once_for_each_task():
 def test_a_turn_that_the_machine_failed_is_left_to_the_next_call(tmp_path):
     fails = [True]
 
-    class Grader(FunctionGrader):
-        def grade_many(self, jobs):
-            for task, _ in jobs:
-                yield Grade(None, machine="no memory") if task.id == "u" and fails else Grade(1.0)
+    def reward(task, answer):
+        return Grade(None, machine="no memory") if task.id == "u" and fails else 1.0
 
-    domain = replace(load_domain("code"), grader=lambda settings: Grader(lambda *_: 1.0))
+    domain = replace(load_domain("code"), grader=None, reward=reward)
     source = write_rows(tmp_path / "c.jsonl", [row(id="u-0", task=TASK | {"id": "u"}), row(id="t-1")])
     call = (domain, CodeGrading(), str(source), str(tmp_path / "graded.jsonl"), StepSettings())
     with pytest.raises(UserError, match="no memory.*again"):

@@ -3,11 +3,14 @@
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
-from sweet_rl.dialogues import Domain, FunctionGrader, Grade
+from sweet_rl.dialogues import Domain, Grade
+from sweet_rl.dialogues.function_grader import FunctionGrader
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
+from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.runs.step import StepSettings
@@ -19,10 +22,11 @@ OF_TRAININGS = ("preference_path", "ground_truth_preference_path", "best_path", 
 @dataclass(frozen=True)
 class Grading:
     strictness: float = 1.0
+    concurrency: Annotated[int, UNRECORDED] = 4
 
 
 def domain(**fields) -> Domain:
-    return Domain("mine", lambda settings: FunctionGrader(lambda task, answer: float(answer)), **fields)
+    return Domain("mine", reward=lambda task, answer: float(answer), **fields)
 
 
 def dialogue(number: int, sample: int, answer: str | None, ending: str = "answered") -> dict:
@@ -90,7 +94,7 @@ def test_what_the_grader_found_is_a_setting_of_the_run(source):
         def to_settings(self):
             return {"encoder": "clip"}
 
-    out = run(source, Domain("mine", lambda settings: Found(lambda task, answer: 0.0)))
+    out = run(source, Domain("mine", grader=lambda settings: Found(lambda task, answer: 0.0)))
     settings = json.loads(Path(f"{out}.manifest.json").read_text())["settings"]
     assert settings == {"num_tasks": None, "grade_references": False, "strictness": 1.0, "encoder": "clip"}
 
@@ -98,15 +102,10 @@ def test_what_the_grader_found_is_a_setting_of_the_run(source):
 def test_answers_that_failed_by_the_machine_are_graded_again_when_asked(source):
     slow = {"0.3"}
 
-    class Grader(FunctionGrader):
-        def grade_many(self, jobs):
-            for task, answer in jobs:
-                if answer in slow:
-                    yield Grade(None, machine="ran out of wall time")
-                else:
-                    yield from super().grade_many([(task, answer)])
+    def reward(task, answer):
+        return Grade(None, machine="ran out of wall time") if answer in slow else float(answer)
 
-    mine = Domain("mine", lambda settings: Grader(lambda task, answer: float(answer)))
+    mine = Domain("mine", reward=reward)
     out = run(source, mine)
     assert [row["reward"] for row in read_rows(out)] == [0.5, None, None, 0.2]
     slow.clear()
@@ -145,7 +144,7 @@ def test_a_run_is_compared_with_its_baseline(source, capsys):
 
 def test_a_baseline_with_another_reward_is_refused(source):
     other = source.with_name("other.jsonl")
-    run(source, Domain("mine", lambda settings: FunctionGrader(lambda task, answer: 0.0)), output_path=str(other))
+    run(source, Domain("mine", reward=lambda task, answer: 0.0), output_path=str(other))
     with pytest.raises(UserError, match="graded differently .grader: "):
         run(source, baseline=str(other))
 

@@ -28,6 +28,13 @@ def test_an_answer_that_fails_tests_is_a_wrong_answer_and_a_reward_below_1_of_on
     assert summarise_rewards([Trajectory(PAGES[0], [], "x", 0.5, id="p0-0", ending="answered")])["failures"] == {}
 
 
+def test_answers_that_a_module_was_missing_for_are_counted_once_each():
+    failed = {"passed": False, "reason": "exception", "message": "ModuleNotFoundError: No module named 'numpy.ma'"}
+    rows = [dialogue(task, 0, 0.0, grade={"failure": "exception", "tests": [failed] * 3}) for task in range(2)]
+    summary = summarise_rewards(rows)
+    assert summary["missing_modules"] == {"numpy.ma": 2} and "missing for: numpy.ma 2" in summary_text(summary)
+
+
 def test_failed_dialogues_and_ungradable_tasks_are_counted_apart():
     rows = [
         dialogue(0, 0, 1.0),

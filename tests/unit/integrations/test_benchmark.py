@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from sweet_rl.dialogues import released
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
-from sweet_rl.dialogues.released import backend
 from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.runs.errors import UserError
@@ -112,7 +112,7 @@ def test_what_cannot_work_is_one_message(tmp_path):
 
 
 def test_the_released_protocol_has_its_own_messages_for_both_sides(tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, backend, BACKEND)
+    files = protocol_files(tmp_path, monkeypatch, released, BACKEND)
     played = Benchmark("code", protocol="released", protocol_files=files)
     task = Task("a fee", "def fee(w): return 2 * w", {"test1": "fee(1)"})
     opening = [{"role": "system", "content": AGENT}, {"role": "user", "content": "a fee"}]

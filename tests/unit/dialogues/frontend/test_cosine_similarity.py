@@ -1,16 +1,11 @@
-"""Pages in messages, and grades of pages whose pictures and vectors are made here."""
-
-import zipfile
+"""Grades of pages whose pictures and vectors are made here."""
 
 import numpy as np
 import pytest
 
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
-from sweet_rl.dialogues.frontend.embedding_cache import Embedding, EmbeddingCache
-from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page, without_pages
 from sweet_rl.isolation.rendering.renderer import Rendered
 from sweet_rl.models.picture import open_picture
-from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
 PAGE = "<html><body style='background:#204080'><h1 style='color:white'>Hello</h1></body></html>"
@@ -51,62 +46,12 @@ class Encoder:
         return np.array([VECTORS[picture.decode()] for picture in pictures], np.float32)
 
 
-def grader(folder=None, encoder=None) -> PageGrader:
-    return PageGrader(Browsers(), encoder or Encoder(), EmbeddingCache(folder))
+def grader() -> PageGrader:
+    return PageGrader(Browsers(), Encoder())
 
 
 def task(page: str) -> Task:
     return Task("a page", page)
-
-
-@pytest.mark.parametrize(
-    ("text", "page"),
-    [
-        (f"Here:\n```html\n{PAGE}\n```\nWhat do you think?", PAGE),
-        (f"Old: {OTHER} New: {PAGE}", PAGE),
-        (f"<!DOCTYPE html>\n{PAGE}", f"<!DOCTYPE html>\n{PAGE}"),
-        (f"I close the `<html>` tag now.\n{PAGE}\nDone.", PAGE),
-        (f"{PAGE} The <html> tag has a language now.", PAGE),
-        (f"{PAGE} All is between `<html>` and `</html>`.", PAGE),
-        ("```html\n<p>a fragment</p>\n```\nNo <html></html> is needed.", "<p>a fragment</p>"),
-        ("<!DOCTYPE html><html>words</html>",) * 2,
-        ("Here:\r\n```html\r\n<p>a</p>\r\n<p>b</p>\r\n```\r\nDone.", "<p>a</p>\r\n<p>b</p>"),
-        (f"<html><body>cut off\n\nAgain:\n{PAGE}", PAGE),
-        ('<HTML lang="en"><p>Upper</p></HTML >', '<HTML lang="en"><p>Upper</p></HTML >'),
-        ('<html><iframe srcdoc="<html>in</html>"></iframe></html>',) * 2,
-        ("```html\n<div>a fragment</div>\n```", "<div>a fragment</div>"),
-        (3 * "```html\n<div>old</div>\n```\n" + "```html\n<div>new</div>\n```", "<div>new</div>"),
-        ("```python\nprint('<div>')\n```", None),
-        ("<html><body>never closed", None),
-        ("No page here, only a < b > c.", None),
-        ("</html>", None),
-        ("", None),
-    ],
-)
-def test_the_last_complete_page_of_a_message_is_found(text, page):
-    assert extract_page(text) == page
-
-
-@pytest.mark.parametrize(
-    ("answer", "page"),
-    [
-        (f"```html\n{PAGE}\n```", PAGE),
-        ("```html\n<html><body><p>cut he\n```\nSorry", "<html><body><p>cut he"),
-        ("<html><body><p>cut he", "<html><body><p>cut he"),
-        ("<div class='p-4'>bare</div>", "<div class='p-4'>bare</div>"),
-        ("the page above", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_an_answer_is_what_a_browser_can_draw_of_it(answer, page):
-    assert answered_page(answer) == page
-
-
-def test_pages_can_be_left_out_of_a_text():
-    text = f"First:\n```html\n{PAGE}\n```\nthen {OTHER} and\n<html><body>cut"
-    assert without_pages(text, "(page)") == "First:\n(page)\nthen (page) and\n(page)"
-    assert without_pages("no page", "(page)") == "no page"
 
 
 def test_the_reward_is_the_cosine_of_the_embeddings_and_a_negative_one_is_0():
@@ -185,23 +130,6 @@ def test_many_grades_are_single_ones_in_order_and_each_page_and_picture_is_used_
     assert grades == [grader().grade(*job) for job in jobs]
     assert grades[6].reward == grades[7].reward == 1.0
     assert many.renderer.drawn[:3] == [PAGE, OTHER, "<html>twin</html>"]
-    assert [len(set(pictures)) == len(pictures) for pictures in many.encoder.embedded] == [True] * 3
-
-
-def test_references_are_kept_by_page_encoder_and_browser_on_disk_and_torn_files_are_made_again(tmp_path):
-    expected = grader(tmp_path).grade(task(PAGE), OTHER)
-    again = grader(tmp_path)
-    assert again.grade(task(PAGE), OTHER) == expected and again.renderer.drawn == [OTHER]
-    other_encoder, other_browser = grader(tmp_path, Encoder("another")), grader(tmp_path)
-    other_browser.renderer.fingerprint = "v2"
-    for changed in (other_encoder, other_browser):
-        changed.grade(task(PAGE), OTHER)
-        assert changed.renderer.drawn == [PAGE, OTHER]
-    for file in tmp_path.rglob("*.npz"):
-        file.write_bytes(b"torn")
-    torn = grader(tmp_path)
-    assert torn.grade(task(PAGE), OTHER) == expected and torn.renderer.drawn == [PAGE, OTHER]
-    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_a_failed_reference_is_tried_again_with_the_next_batch():
@@ -214,33 +142,3 @@ def test_closing_the_grader_ends_its_browsers():
     with grader() as one:
         assert one.describe() == "image encoder: e; pages drawn by chromium"
     assert one.renderer.closed
-
-
-def test_a_cache_folder_that_cannot_be_made_is_one_message(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="embedding cache"):
-        EmbeddingCache(tmp_path / "file")
-
-
-@pytest.mark.parametrize(
-    "vector",
-    [np.full(2, np.nan, np.float32), np.full(2, np.inf), np.ones((1, 2)), np.array(["a"]), np.ones(0), np.array([1])],
-)
-def test_a_file_of_the_cache_that_holds_no_embedding_counts_as_missing(vector, tmp_path):
-    key = "ab" * 32
-    EmbeddingCache(tmp_path).put(key, Embedding(np.ones(2, np.float32), "picture"))
-    (file,) = tmp_path.rglob("*.npz")
-    assert EmbeddingCache(tmp_path).get(key) is not None
-    np.savez(file, vector=vector, picture=np.array("picture"))
-    assert EmbeddingCache(tmp_path).get(key) is None
-
-
-def test_a_file_of_the_cache_that_claims_terabytes_counts_as_missing(tmp_path):
-    key = "ab" * 32
-    EmbeddingCache(tmp_path).put(key, Embedding(np.ones(2, np.float32), "picture"))
-    (file,) = tmp_path.rglob("*.npz")
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000000,), }".ljust(118)
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("vector.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-        archive.writestr("picture.npy", b"")
-    assert EmbeddingCache(tmp_path).get(key) is None

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from benchmarks.serve_mini_human import reply_to
 from sweet_rl.dialogues.mini.human import answer
-from sweet_rl.dialogues.mini.human_server import reply_to
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.mini.worlds import HARD, TOPIC_BY_NAME
 from sweet_rl.dialogues.simulated_human import LLMHuman

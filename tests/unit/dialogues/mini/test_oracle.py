@@ -1,7 +1,6 @@
 import pytest
 
 from sweet_rl.dialogues.mini.oracle import label_turn, told_topics, topic_of, usefulness
-from sweet_rl.dialogues.mini.topics import TOPICS
 from sweet_rl.dialogues.mini.worlds import QUICK
 from sweet_rl.runs.records import Task
 
@@ -14,7 +13,7 @@ def asked(*questions):
 
 
 def test_every_phrasing_is_understood():
-    for topic in TOPICS:
+    for topic in QUICK.topics:
         for question in topic.questions:
             assert topic_of(question) == topic.name
             assert topic_of(question.upper()) == topic.name
@@ -49,7 +48,7 @@ def test_a_turn_is_labelled_if_its_task_is_a_mini_task():
     assert [label_turn(task, before, text) for text in (CAP, RATE, CHILD)] == ["useful", "repeated", "useless"]
     assert label_turn(task, before, "Hm. " * 1000 + "I WANT TO ANSWER:\ndef f(): ...") == "early"
     assert label_turn(task, before, "Hm. " * 1000 + CAP) == "useless"  # only the beginning of a message is read
-    for mini in (None, 3, {}, {"rules": [7]}, {"rules": None}):
+    for mini in (None, 3, {}):
         assert label_turn(Task("Help", "g", {}, "1", {"mini": mini}), before, CAP) is None
     assert label_turn(Task("Help", "g", {}, "1"), before, CAP) is None
 

@@ -12,8 +12,7 @@ from sweet_rl.dialogues.mini.tasks import (
     rules_of,
     source,
 )
-from sweet_rl.dialogues.mini.topics import FAMILIES
-from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
+from sweet_rl.dialogues.mini.worlds import QUICK, TOPIC_BY_NAME
 from tests.support.command_line import call, read_rows
 
 
@@ -45,9 +44,9 @@ def test_tasks_are_made_apart_from_those_of_other_files(tmp_path):
 
 def test_thousands_of_distinct_tasks_can_be_made():
     rng = random.Random(1)
-    drawn = [source(family, draw_rules(family, rng)) for family in FAMILIES for _ in range(200)]
+    drawn = [source(family, draw_rules(family, rng)) for family in QUICK.families for _ in range(200)]
     assert len(set(drawn)) > 3000  # without their tests, which take a hundred times as long to choose
-    assert {text.partition("(")[0] for text in drawn} == {f"def {family.name}" for family in FAMILIES}
+    assert {text.partition("(")[0] for text in drawn} == {f"def {family.name}" for family in QUICK.families}
 
 
 def test_the_description_names_no_hidden_number(tasks):
@@ -56,7 +55,7 @@ def test_the_description_names_no_hidden_number(tasks):
 
 
 def test_the_source_of_known_rules_is_as_written_by_hand():
-    family = next(family for family in FAMILIES if family.name == "parking_fee")
+    family = next(family for family in QUICK.families if family.name == "parking_fee")
     rules = [Rule("cap", 0, 30, 0), Rule("allowance", 0, 2, 0), Rule("rate", 0, 4, 0)]
     assert source(family, rules) == (
         "def parking_fee(hours, resident):\n"
@@ -83,7 +82,7 @@ def test_ten_tests_tell_every_rule_apart(tasks):
 
 
 def test_every_family_hides_known_topics_and_every_rule_can_be_drawn():
-    for family in FAMILIES:
+    for family in QUICK.families:
         assert set(family.topics) <= set(TOPIC_BY_NAME)
         for rule in draw_rules(family, random.Random(0)):
             low, high = TOPIC_BY_NAME[rule.topic].a

@@ -1,13 +1,10 @@
 """Which trajectories are graded, and which of two graded trajectories is preferred."""
 
-import runpy
-from functools import partial
-
 import pytest
 
-from sweet_rl.dialogues import FunctionGrader, Grade
-from sweet_rl.dialogues.grading import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.dialogues import Grade
 from sweet_rl.dialogues.sibling_pairs import best_of_tasks, sibling_pairs
+from sweet_rl.evaluation.evaluate import first_tasks, grade_trajectories, reference_answers
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 
@@ -123,64 +120,3 @@ def test_pairs_are_of_one_task_and_of_graded_dialogues_with_a_turn():
     failed = trajectory(1, ending="failed", reward=0.0)
     silent = Trajectory(TASK, [{"role": "user", "content": "?"}], reward=0.0, id="silent", ending="answered")
     assert list(sibling_pairs([trajectory(0, reward=1.0), failed, silent])) == []
-
-
-def test_a_function_is_a_grader_and_a_missing_answer_earns_nothing():
-    with FunctionGrader(lambda task, answer: float(answer == task.ground_truth)) as grader:
-        assert [grade.reward for grade in grader.grade_many([(TASK, "1.0"), (TASK, "2"), (TASK, None)])] == [1, 0, 0]
-        assert "test_grading" in grader.describe()
-
-
-def test_a_reward_is_known_by_the_content_of_its_file(tmp_path):
-    names = set()
-    for text in ("return 1.0", "return 0.5"):
-        (tmp_path / "mine.py").write_text(f"def reward(task, answer):\n    {text}\n")
-        names.add(FunctionGrader(runpy.run_path(str(tmp_path / "mine.py"))["reward"]).name)
-    assert len(names) == 2 and all("reward (" in name for name in names)
-    cell: dict = {"__name__": "__main__"}
-    exec("def reward(task, answer):\n    return 1.0", cell)  # as in a notebook: no file
-    assert FunctionGrader(cell["reward"]).name == "__main__.reward"
-
-
-@pytest.mark.parametrize("reward", [-0.5, 2.0, float("nan"), None, True, "1.0", 10**70])
-def test_a_reward_that_is_no_share_is_refused_with_its_task(reward):
-    shown = "1e.70" if reward == 10**70 else repr(reward)
-    with pytest.raises(UserError, match=f"gives task {TASK.id} the reward {shown};"):
-        list(FunctionGrader(lambda task, answer: reward).grade_many([(TASK, "1.0")]))
-
-
-@pytest.mark.parametrize("raised", [KeyError("x"), StopIteration(), SystemExit(0)])
-def test_a_reward_that_raises_is_named_with_its_line(raised):
-    def reward(task, answer):
-        raise raised
-
-    with pytest.raises(UserError, match=f"task {TASK.id}: .*test_grading.py, line .*: {type(raised).__name__}"):
-        list(FunctionGrader(reward).grade_many([(TASK, "1.0")]))
-
-
-class Share:
-    def __init__(self, share):
-        self.share = share
-
-    def __call__(self, task, answer):
-        task.extra["seen"] = True
-        return self.share
-
-    def of(self, task, answer):
-        return self(task, answer)
-
-
-def part(task, answer, share):
-    return share
-
-
-def made(share):
-    return lambda task, answer: share
-
-
-def test_partials_objects_methods_and_made_functions_are_rewards_and_others_with_other_values():
-    kinds = [Share, lambda share: Share(share).of, lambda share: partial(part, share=share), made]
-    graders = [FunctionGrader(kind(share)) for kind in kinds for share in (0.1, 0.2)]
-    assert [next(grader.grade_many([(TASK, "")])).reward for grader in graders] == [0.1, 0.2] * 4
-    assert len({grader.name for grader in graders}) == 8 and "Share(share=0.1) (" in graders[0].name
-    assert TASK.extra == {}, "a reward gets a copy"

@@ -1,15 +1,23 @@
-"""The scripted human of the mini tasks behind the OpenAI API: a recipe can be tried without a large model."""
+"""The scripted human of the mini tasks behind the OpenAI API: a recipe can be tried without a large model.
+
+    python benchmarks/serve_mini_human.py --tasks runs/mini/tasks/train.jsonl,runs/mini/tasks/test.jsonl --port 8000
+    python scripts/simulate_interactions.py --agent_model mini --agent_prompt_path mini_agent.txt \
+        --env_model mini-human --hostname localhost:8000 \
+        --input_path runs/mini/tasks/train.jsonl --output_path trajectories.jsonl
+
+It knows the tasks of make_mini_tasks.py that it was started with, and serves until it is ended.
+"""
 
 from __future__ import annotations
 
 import random
 import re
 import time
-from collections.abc import Sequence
 
 from aiohttp import web
 
 from sweet_rl.dialogues.mini.human import answer, check_tasks
+from sweet_rl.runs.cli import run
 from sweet_rl.runs.records import Task, read_records
 
 MODEL = "mini-human"
@@ -38,17 +46,19 @@ def reply_to(prompt: str, rules: dict[str, dict], seed: int) -> str:
     return answer(rules[code.strip()], said[-1] if said else "", random.Random(seed), said[:-1])
 
 
-def serve(paths: Sequence[str], host: str, port: int) -> None:
-    """Serve the human of the tasks in these files until the process is ended.
+def main(tasks: list[str], port: int = 8000, host: str = "127.0.0.1") -> None:
+    """Serve the human.
 
-    Raises:
-        UserError: A file cannot be read, or a task is no mini task.
+    Args:
+        tasks: Files of mini tasks, separated by commas.
+        port: Port of the server.
+        host: Address on which it listens.
     """
     rules: dict[str, dict] = {}
-    for path in paths:
-        tasks = read_records(path, Task)
-        check_tasks(tasks, path)
-        rules |= {task.ground_truth.strip(): task.extra["mini"] for task in tasks}
+    for path in tasks:
+        read = read_records(path, Task)
+        check_tasks(read, path)
+        rules |= {task.ground_truth.strip(): task.extra["mini"] for task in read}
 
     async def complete(request: web.Request) -> web.Response:
         body = await request.json()
@@ -67,3 +77,7 @@ def serve(paths: Sequence[str], host: str, port: int) -> None:
     app = web.Application()
     app.add_routes([web.post("/v1/chat/completions", complete), web.get("/v1/models", models)])
     web.run_app(app, host=host, port=port, print=None, access_log=None)
+
+
+if __name__ == "__main__":
+    run(main)
