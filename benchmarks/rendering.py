@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from PIL import Image  # noqa: E402
 
-from sweet_rl.isolation.rendering import outside  # noqa: E402
-from sweet_rl.isolation.rendering.driver import Driver, find_browser  # noqa: E402
-from sweet_rl.isolation.rendering.renderer import PageRenderer  # noqa: E402
-from sweet_rl.isolation.rendering.stylesheet import stylesheet  # noqa: E402
+from sweet_rl.rendering import outside  # noqa: E402
+from sweet_rl.rendering.driver import Driver, find_browser  # noqa: E402
+from sweet_rl.rendering.renderer import PageRenderer  # noqa: E402
+from sweet_rl.rendering.stylesheet import stylesheet  # noqa: E402
 from sweet_rl.runs.cli import run  # noqa: E402
 from sweet_rl.runs.errors import UserError  # noqa: E402
 

@@ -15,9 +15,9 @@ from sweet_rl.dialogues import Domain, Environment, HumanSettings
 from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.step import StepSettings

@@ -21,11 +21,11 @@ import time
 import urllib.request
 from collections.abc import Callable
 
-from sweet_rl.isolation.rendering import moving, scripts
-from sweet_rl.isolation.rendering.browser import DrawingFailed, Rendered, Settings
-from sweet_rl.isolation.rendering.connection import Connection
-from sweet_rl.isolation.rendering.driver import START_SECONDS, Driver
-from sweet_rl.isolation.rendering.outside import ADDRESS, Serving
+from sweet_rl.rendering import moving, scripts
+from sweet_rl.rendering.browser import DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.connection import Connection
+from sweet_rl.rendering.driver import START_SECONDS, Driver
+from sweet_rl.rendering.outside import ADDRESS, Serving
 
 SCRIPT_TIME = (
     3001  # milliseconds of virtual time that a page's scripts run; a prime, so no interval of a page ends with it

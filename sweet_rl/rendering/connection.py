@@ -7,7 +7,7 @@ from typing import Any
 
 import websocket
 
-from sweet_rl.isolation.rendering.browser import DrawingFailed
+from sweet_rl.rendering.browser import DrawingFailed
 
 CHECK_SECONDS = 0.5  # between two checks of the browser's memory and CPU time
 

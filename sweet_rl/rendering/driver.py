@@ -14,7 +14,7 @@ import psutil
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
-from sweet_rl.isolation.rendering.browser import DrawingFailed
+from sweet_rl.rendering.browser import DrawingFailed
 from sweet_rl.runs.errors import UserError
 
 START_SECONDS = 60  # for connecting to a browser that was just started

@@ -1,6 +1,6 @@
 """The files of Tailwind CSS that pages refer to, fetched once from npm into a folder of the user.
 
-    python -m sweet_rl.isolation.rendering.fetch
+    python -m sweet_rl.rendering.fetch
 
 `PageRenderer` calls `fetch` when it is made. The files are checked by SHA-256 after fetching and whenever they are
 read. The folder is the one that the environment variable SWEET_RL_PAGE_FILES names, or sweet_rl/pages below
@@ -24,7 +24,7 @@ from pathlib import Path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import cache_folder
 
-COMMAND = "python -m sweet_rl.isolation.rendering.fetch"
+COMMAND = "python -m sweet_rl.rendering.fetch"
 FOLDER_VARIABLE = "SWEET_RL_PAGE_FILES"
 NPM_SECONDS = 300
 # Package, and for each file its path in the package's archive and its SHA-256.

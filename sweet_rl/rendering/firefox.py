@@ -13,11 +13,11 @@ import re
 import time
 from urllib.parse import unquote_to_bytes
 
-from sweet_rl.isolation.rendering import moving, scripts
-from sweet_rl.isolation.rendering.browser import Rendered, Settings
-from sweet_rl.isolation.rendering.connection import Connection
-from sweet_rl.isolation.rendering.driver import START_SECONDS, Driver
-from sweet_rl.isolation.rendering.outside import ADDRESS, Serving
+from sweet_rl.rendering import moving, scripts
+from sweet_rl.rendering.browser import Rendered, Settings
+from sweet_rl.rendering.connection import Connection
+from sweet_rl.rendering.driver import START_SECONDS, Driver
+from sweet_rl.rendering.outside import ADDRESS, Serving
 
 SCRIPT_SECONDS = 1.0
 _EVENTS = ("network.beforeRequestSent", "browsingContext.load", "browsingContext.userPromptOpened")

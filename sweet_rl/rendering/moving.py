@@ -7,8 +7,8 @@ page, which have clocks of their own, nor shadow trees. Pages with such a thing 
 import re
 from xml.parsers import expat
 
-from sweet_rl.isolation.rendering.browser import Rendered
-from sweet_rl.isolation.rendering.unescaped import unescaped
+from sweet_rl.rendering.browser import Rendered
+from sweet_rl.rendering.unescaped import unescaped
 
 _MOVES = re.compile(r"animation|transition|@import|font-display", re.IGNORECASE)
 _PICTURE_INSIDE = re.compile(

@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
-from sweet_rl.isolation.rendering import fetch, scripts
-from sweet_rl.isolation.rendering.stylesheet import stylesheet, stylesheet_for
+from sweet_rl.rendering import fetch, scripts
+from sweet_rl.rendering.stylesheet import stylesheet, stylesheet_for
 
 ADDRESS = "http://page.invalid/"  # of the page that is drawn; .invalid is reserved and resolves to nothing
 PLUGINS = ("aspect-ratio", "container-queries", "forms", "typography")

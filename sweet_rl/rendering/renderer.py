@@ -22,14 +22,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import sweet_rl
-from sweet_rl.isolation.rendering import fetch, moving
-from sweet_rl.isolation.rendering.browser import MAX_CHARACTERS, DrawingFailed, Rendered, Settings
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering import fetch, moving
+from sweet_rl.rendering.browser import MAX_CHARACTERS, DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.errors import UserError, extras_named
 
 if TYPE_CHECKING:
-    from sweet_rl.isolation.rendering.chromium import Chromium
-    from sweet_rl.isolation.rendering.firefox import Firefox
+    from sweet_rl.rendering.chromium import Chromium
+    from sweet_rl.rendering.firefox import Firefox
 
 ALONE_PATIENCE = 4.0  # times its time limit that a page gets when it is drawn alone
 PLAIN_PAGE = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
@@ -81,7 +81,7 @@ class PageRenderer(AbstractContextManager):
         if max_height < height or max_height > 16384 or width > 16384:
             raise UserError(f"max_height must lie between height ({height}) and 16384, and width below: {max_height}.")
         with extras_named():
-            from sweet_rl.isolation.rendering.driver import find_browser
+            from sweet_rl.rendering.driver import find_browser
         self.browser, self._program = find_browser(browser)
         self.timeout, self.workers = timeout, workers
         self.settings = Settings(width, height, max_height, javascript)
@@ -234,8 +234,8 @@ class PageRenderer(AbstractContextManager):
     def _start(self) -> "Chromium | Firefox":
         if self._closed:
             raise RuntimeError("This PageRenderer is closed.")
-        from sweet_rl.isolation.rendering.chromium import Chromium
-        from sweet_rl.isolation.rendering.firefox import Firefox
+        from sweet_rl.rendering.chromium import Chromium
+        from sweet_rl.rendering.firefox import Firefox
 
         kind = Chromium if self.browser == "chromium" else Firefox
         try:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sweet_rl.isolation.rendering import fetch
-from sweet_rl.isolation.rendering.unescaped import unescaped
+from sweet_rl.rendering import fetch
+from sweet_rl.rendering.unescaped import unescaped
 
 # Characters around a class in HTML; no class of Tailwind 2 contains any of them.
 _BOUNDARY = re.compile(r"""[\s"'=<>`;]+""")

@@ -7,7 +7,7 @@ from sweet_rl.runs.errors import UserError
 
 def page_files_or_skip() -> None:
     """Fetches Tailwind's files once, or skips."""
-    from sweet_rl.isolation.rendering import fetch
+    from sweet_rl.rendering import fetch
 
     try:
         fetch.fetch()
@@ -18,8 +18,8 @@ def page_files_or_skip() -> None:
 def renderer_or_skip(**settings):
     """A PageRenderer, or a skip that says how to install what is missing."""
     pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
-    from sweet_rl.isolation.rendering.driver import geckodriver
-    from sweet_rl.isolation.rendering.renderer import PageRenderer
+    from sweet_rl.rendering.driver import geckodriver
+    from sweet_rl.rendering.renderer import PageRenderer
 
     try:
         renderer = PageRenderer(**settings)

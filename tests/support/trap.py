@@ -29,9 +29,9 @@ from pathlib import Path
 from PIL import Image
 from selenium.common.exceptions import WebDriverException
 
-from sweet_rl.isolation.rendering import driver
-from sweet_rl.isolation.rendering.browser import DrawingFailed, Rendered
-from sweet_rl.isolation.rendering.renderer import PageRenderer
+from sweet_rl.rendering import driver
+from sweet_rl.rendering.browser import DrawingFailed, Rendered
+from sweet_rl.rendering.renderer import PageRenderer
 from tests.support.hostile_pages import ENDLESS, LEAVES_SOMETHING, hostile_pages, pages_of_the_tests
 
 LIMIT = {"soak": 2.0, "tests": 0.5}  # seconds per hostile page; in the tests, per page that never ends

@@ -21,5 +21,5 @@ def test_the_package_openai_is_the_only_way_over_http_to_a_language_model():
     assert users.pop("dialogues/frontend/encoders.py") == {"urllib.request"}  # whether the hub answers
     assert users.pop("dialogues/released/files.py") == {"urllib.request"}  # the prompts of a protocol
     assert users.pop("models/hostnames.py") == {"urllib.request"}  # the proxies of the environment, for a message
-    others = {name: found - {"openai"} for name, found in users.items() if not name.startswith("isolation/rendering/")}
+    others = {name: found - {"openai"} for name, found in users.items() if not name.startswith("rendering/")}
     assert {name: found for name, found in others.items() if found} == {}

@@ -17,8 +17,8 @@ from sweet_rl.dialogues.frontend.embedding_cache import EmbeddingCache
 from sweet_rl.dialogues.frontend.encoders import load_encoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page
 from sweet_rl.dialogues.frontend.vision_human import PROMPT_VALUES, VisionHuman
-from sweet_rl.isolation.rendering.renderer import PageRenderer
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import cache_folder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sweet_rl.isolation.rendering.renderer import PageRenderer
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths

@@ -24,7 +24,7 @@ from sweet_rl.dialogues.released.files import (
     text_values,
 )
 from sweet_rl.dialogues.released.human import MAX_REPLY_TOKENS, ReleasedHuman
-from sweet_rl.isolation.rendering.renderer import PageRenderer
+from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Task
 

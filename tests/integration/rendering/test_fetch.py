@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.isolation.rendering import fetch
+from sweet_rl.rendering import fetch
 from sweet_rl.runs.errors import UserError
 
 

@@ -40,7 +40,7 @@ def traps(request):
 def _run(browser: str, scripts: str, confined: bool) -> dict[str, dict]:
     command = [sys.executable, "-m", "tests.support.trap", browser, scripts, "tests"]
     command = ["unshare", "-Urnm", *command] if confined else [*command, "plain"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=Path(__file__).parents[4])
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=Path(__file__).parents[3])
     assert ended.returncode == 0, ended.stderr[-3000:]
     return {line["name"]: line for line in map(json.loads, ended.stdout.splitlines())}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.isolation.rendering import fetch
-from sweet_rl.isolation.rendering.browser import DrawingFailed
+from sweet_rl.rendering import fetch
+from sweet_rl.rendering.browser import DrawingFailed
 from tests.support.browsers import renderer_or_skip
 
 COLBENCH = Path(os.environ.get("SWEET_RL_COLBENCH", "")) / "frontend_dev.jsonl"
@@ -84,7 +84,7 @@ def test_what_moves_is_drawn_where_it_ends_or_where_it_began(alone):
 
 
 def test_the_cut_stylesheet_draws_what_the_whole_one_draws(renderer, monkeypatch):
-    from sweet_rl.isolation.rendering import outside
+    from sweet_rl.rendering import outside
 
     page = (
         f"{TAILWIND}<body class='BG-GRAY-100 sm:bg-red-200 xl:container mx-auto'><ul class='list-disc space-y-4 group'>"
@@ -149,7 +149,7 @@ def test_a_page_that_takes_too_long_fails_by_its_own_doing_and_leaves_the_pool_g
 
 
 def test_a_browser_that_stands_still_is_not_certainly_the_fault_of_the_page(alone):
-    """What follows from that: tests/unit/isolation/rendering/test_renderer.py."""
+    """What follows from that: tests/unit/rendering/test_renderer.py."""
     alone.render(PAGE)
     for process in alone._free.queue[0].browser.processes():
         process.suspend()
@@ -159,10 +159,10 @@ def test_a_browser_that_stands_still_is_not_certainly_the_fault_of_the_page(alon
 def test_browsers_end_with_a_process_that_is_killed_and_leave_no_files(tmp_path):
     psutil = pytest.importorskip("psutil", reason="pages need: pip install -e '.[frontend]'")
     renderer_or_skip()
-    from sweet_rl.isolation.rendering.driver import LONGEST_TEMPORARY
+    from sweet_rl.rendering.driver import LONGEST_TEMPORARY
 
     program = (
-        "from sweet_rl.isolation.rendering.renderer import PageRenderer\nimport time\n"
+        "from sweet_rl.rendering.renderer import PageRenderer\nimport time\n"
         "r = PageRenderer(1)\nr.render('<p>')\n"
         "print('drawn', flush=True)\ntime.sleep(60)"
     )

@@ -71,7 +71,7 @@ def test_movement_and_chance_of_a_page_itself_are_drawn_alike(either):
 
 
 def test_a_moving_drawing_is_refused_at_every_place_where_it_is_seen(either):
-    """Every kind of moving drawing: tests/unit/isolation/rendering/test_moving.py."""
+    """Every kind of moving drawing: tests/unit/rendering/test_moving.py."""
     found = {place: either.render(placed(place, DRAWINGS["animation"])).failure for place in PLACES}
     assert {place for place, failure in found.items() if failure is None} == SHOWS_NOTHING
     assert all(failure["kind"] == "moving" for failure in found.values() if failure)

@@ -3,7 +3,7 @@
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
 from sweet_rl.dialogues.protocols import MAX_ANSWER_CHARS
-from sweet_rl.isolation.rendering.stylesheet import possible_classes
+from sweet_rl.rendering.stylesheet import possible_classes
 from sweet_rl.runs.records import Task
 from tests.support.grading import grade
 from tests.unit.dialogues.frontend.test_cosine_similarity import PAGE, Browsers, Encoder

@@ -10,9 +10,9 @@ from sweet_rl.dialogues.collect import CollectionSettings
 from sweet_rl.dialogues.mini.domain import MINI, foreign_tasks
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.simulate import PlayerSettings, Simulation
-from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 from sweet_rl.runs.step import StepSettings

@@ -6,9 +6,9 @@ import pytest
 
 websocket = pytest.importorskip("websocket", reason="pages need: pip install -e '.[frontend]'")
 
-from sweet_rl.isolation.rendering import connection  # noqa: E402
-from sweet_rl.isolation.rendering.browser import DrawingFailed  # noqa: E402
-from sweet_rl.isolation.rendering.connection import CHECK_SECONDS, Connection  # noqa: E402
+from sweet_rl.rendering import connection  # noqa: E402
+from sweet_rl.rendering.browser import DrawingFailed  # noqa: E402
+from sweet_rl.rendering.connection import CHECK_SECONDS, Connection  # noqa: E402
 
 
 class Socket:

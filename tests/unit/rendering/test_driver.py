@@ -12,9 +12,9 @@ pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'
 
 from selenium.common.exceptions import WebDriverException  # noqa: E402
 
-from sweet_rl.isolation.rendering import driver  # noqa: E402
-from sweet_rl.isolation.rendering.browser import DrawingFailed  # noqa: E402
-from sweet_rl.isolation.rendering.driver import LONGEST_TEMPORARY, MAX_MEMORY, Driver, geckodriver  # noqa: E402
+from sweet_rl.rendering import driver  # noqa: E402
+from sweet_rl.rendering.browser import DrawingFailed  # noqa: E402
+from sweet_rl.rendering.driver import LONGEST_TEMPORARY, MAX_MEMORY, Driver, geckodriver  # noqa: E402
 
 
 class Process:

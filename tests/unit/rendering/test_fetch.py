@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.isolation.rendering import fetch
+from sweet_rl.rendering import fetch
 from sweet_rl.runs.errors import UserError
 
 CONTENTS = {"package/a.css": b"p{}", "package/b.js": b"let b", "package/c.js": b"let c"}
@@ -86,10 +86,10 @@ def test_a_package_with_other_content_is_refused_and_nothing_of_it_is_kept(npm, 
 
 def test_without_npm_or_network_the_message_names_the_command(npm, monkeypatch):
     (npm / "registry" / "two-2.0.tgz").unlink()
-    with pytest.raises(UserError, match="from npm: cp: (?s:.*)python -m sweet_rl.isolation.rendering.fetch"):
+    with pytest.raises(UserError, match="from npm: cp: (?s:.*)python -m sweet_rl.rendering.fetch"):
         fetch.fetch()
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(UserError, match="no npm(?s:.*)python -m sweet_rl.isolation.rendering.fetch"):
+    with pytest.raises(UserError, match="no npm(?s:.*)python -m sweet_rl.rendering.fetch"):
         fetch.fetch()
 
 

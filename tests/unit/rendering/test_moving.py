@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweet_rl.isolation.rendering.moving import has_shadow_tree, moves
+from sweet_rl.rendering.moving import has_shadow_tree, moves
 from tests.support.moving_pages import DRAWINGS, SHADOWS, STILL
 
 

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sweet_rl.isolation.rendering.outside import ADDRESS, Serving, picture, play_script, resolve
-from sweet_rl.isolation.rendering.stylesheet import stylesheet
+from sweet_rl.rendering.outside import ADDRESS, Serving, picture, play_script, resolve
+from sweet_rl.rendering.stylesheet import stylesheet
 
 JSDELIVR = "https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css"
 

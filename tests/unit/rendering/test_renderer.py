@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'")
 
-from sweet_rl.isolation.rendering import driver, renderer  # noqa: E402
-from sweet_rl.isolation.rendering.browser import DrawingFailed, Rendered  # noqa: E402
-from sweet_rl.isolation.rendering.renderer import ALONE_PATIENCE, PLAIN_PAGE, PageRenderer  # noqa: E402
+from sweet_rl.rendering import driver, renderer  # noqa: E402
+from sweet_rl.rendering.browser import DrawingFailed, Rendered  # noqa: E402
+from sweet_rl.rendering.renderer import ALONE_PATIENCE, PLAIN_PAGE, PageRenderer  # noqa: E402
 from sweet_rl.runs.errors import UserError  # noqa: E402
 
 SLOW = DrawingFailed("timeout", "too slow")
@@ -31,7 +31,7 @@ class Machine:
 
     def renderer(self, monkeypatch, **settings) -> PageRenderer:
         monkeypatch.setattr(driver, "find_browser", lambda name: (name or "chromium", "/bin/true"))
-        monkeypatch.setattr("sweet_rl.isolation.rendering.chromium.Chromium", lambda program, settings: Browser(self))
+        monkeypatch.setattr("sweet_rl.rendering.chromium.Chromium", lambda program, settings: Browser(self))
         return PageRenderer(**{"cache": 0, "timeout": 5.0, **settings})
 
 
@@ -229,7 +229,7 @@ def test_impossible_settings_are_refused(settings):
 
 def test_without_selenium_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "selenium", None)
-    monkeypatch.delitem(sys.modules, "sweet_rl.isolation.rendering.driver", raising=False)
+    monkeypatch.delitem(sys.modules, "sweet_rl.rendering.driver", raising=False)
     with pytest.raises(UserError, match="selenium.*pip install"):
         PageRenderer()
 
@@ -244,8 +244,8 @@ def test_without_a_browser_the_message_says_how_to_install_one(monkeypatch):
 
 def test_without_tailwinds_files_no_renderer_is_made(monkeypatch):
     def fails():
-        raise UserError("run: python -m sweet_rl.isolation.rendering.fetch")
+        raise UserError("run: python -m sweet_rl.rendering.fetch")
 
     monkeypatch.setattr(renderer.fetch, "fetch", fails)
-    with pytest.raises(UserError, match="sweet_rl.isolation.rendering.fetch"):
+    with pytest.raises(UserError, match="sweet_rl.rendering.fetch"):
         Machine().renderer(monkeypatch)

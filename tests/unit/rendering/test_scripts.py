@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from sweet_rl.isolation.rendering.scripts import plain_configs, policy, uses_play_script
+from sweet_rl.rendering.scripts import plain_configs, policy, uses_play_script
 
 PLAY = '<script src="https://cdn.tailwindcss.com"></script>'
 

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from sweet_rl.isolation.rendering import stylesheet as sheets
-from sweet_rl.isolation.rendering.stylesheet import possible_classes, stylesheet, stylesheet_for
+from sweet_rl.rendering import stylesheet as sheets
+from sweet_rl.rendering.stylesheet import possible_classes, stylesheet, stylesheet_for
 
 
 def test_the_packaged_file_is_the_published_one():

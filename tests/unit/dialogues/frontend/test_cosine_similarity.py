@@ -8,8 +8,8 @@ import pytest
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
 from sweet_rl.dialogues.frontend.embedding_cache import Embedding, EmbeddingCache
 from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page, without_pages
-from sweet_rl.isolation.rendering.renderer import Rendered
 from sweet_rl.models.picture import open_picture
+from sweet_rl.rendering.renderer import Rendered
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 

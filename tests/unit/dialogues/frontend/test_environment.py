@@ -4,8 +4,8 @@ import pytest
 
 from sweet_rl.dialogues.frontend.environment import DOMAIN, FrontendEnvironment, PageGrading
 from sweet_rl.dialogues.frontend.vision_human import newest_draft
-from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import Completion
+from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
