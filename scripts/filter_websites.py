@@ -23,7 +23,6 @@ def main(
     pages: BrowserSettings,
     step: Annotated[StepSettings, prefix("", limit="num_tasks", shard=None)],
     dropped_path: str | None = None,
-    javascript: bool = False,
 ) -> None:
     """Draw every reference page.
 
@@ -31,9 +30,8 @@ def main(
         input_path: Tasks, JSONL; ground_truth is the page.
         output_path: The tasks whose page gives a picture.
         dropped_path: The other tasks, each with its render_failure.
-        javascript: Let the pages' own scripts run.
     """
-    filter_tasks(input_path, output_path, dropped_path, pages, javascript, step)
+    filter_tasks(input_path, output_path, dropped_path, pages, step)
 
 
 if __name__ == "__main__":

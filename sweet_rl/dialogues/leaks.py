@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from sweet_rl.rendering.unescaped import unescaped
+from sweet_rl.dialogues.unescaped import unescaped
 
 RUN = 8  # tokens
 STATEMENT = 5  # tokens

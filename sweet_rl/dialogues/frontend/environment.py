@@ -32,7 +32,6 @@ class PageGrading(BrowserSettings):
     """How pages are drawn and compared.
 
     Attributes:
-        javascript: Run the pages' own scripts.
         image_encoder: Hub name or folder of a vision model, or efficientnet-lite0. By default CLIP ViT-B/32
             (openai/clip-vit-base-patch32), or efficientnet-lite0 if the weights of CLIP cannot be loaded.
         device: Device of the encoder; by default the GPU, if there is one.
@@ -42,7 +41,6 @@ class PageGrading(BrowserSettings):
             figures.
     """
 
-    javascript: bool = False
     image_encoder: str | None = None
     device: Annotated[str | None, UNRECORDED] = None
     dtype: str = "float32"
@@ -54,7 +52,7 @@ def make_grader(settings: PageGrading) -> PageGrader:
     """The grader of pages, with its encoder and its browsers."""
     encoder = load_encoder(settings.image_encoder, settings.device, settings.dtype)
     cache = EmbeddingCache(settings.embedding_cache)
-    renderer = PageRenderer.from_settings(settings, javascript=settings.javascript)
+    renderer = PageRenderer.from_settings(settings)
     return PageGrader(renderer, encoder, cache, settings.paper_grader)
 
 

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,45 +25,30 @@ def _namespaces() -> bool:
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
-@pytest.fixture(scope="module", params=["chromium", "firefox"])
-def traps(request):
-    """What `trap` printed, by whether scripts run and by page; both at once, each in a network of its own."""
-    renderer_or_skip(workers=1, browser=request.param).close()  # it starts, with its driver
+@pytest.fixture(scope="module")
+def trap():
+    """What `trap` printed, by page, and whether it had a network of its own."""
+    renderer_or_skip(workers=1).close()
     confined = _namespaces()
-    words = {"off": [], "on": []} if request.param == "chromium" else {"off": []}
-    with ThreadPoolExecutor(2) as threads:
-        runs = {scripts: threads.submit(_run, request.param, scripts, confined) for scripts in words}
-        return {scripts: run.result() for scripts, run in runs.items()} | {"confined": confined}
-
-
-def _run(browser: str, scripts: str, confined: bool) -> dict[str, dict]:
-    command = [sys.executable, "-m", "tests.support.trap", browser, scripts, "tests"]
+    command = [sys.executable, "-m", "tests.support.trap", "tests"]
     command = ["unshare", "-Urnm", *command] if confined else [*command, "plain"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=Path(__file__).parents[3])
     assert ended.returncode == 0, ended.stderr[-3000:]
-    return {line["name"]: line for line in map(json.loads, ended.stdout.splitlines())}
+    return {line["name"]: line for line in map(json.loads, ended.stdout.splitlines())} | {"confined": confined}
 
 
-def test_the_trap_sees_a_socket_a_name_and_an_unguarded_browser(traps):
-    own, unguarded = traps["off"]["control"]["seen"], traps["off"]["without guard"]["seen"]
+def test_the_trap_sees_a_socket_a_name_and_an_unconfined_browser(trap):
+    own = trap["control"]["seen"]
     assert any("b'control'" in seen for seen in own)
-    assert unguarded
-    if traps["confined"]:
+    assert trap["unconfined"]["seen"]
+    if trap["confined"]:
         assert any("203.0.113.53" in seen for seen in own), "the name server's trap is not armed"
 
 
-def test_the_browser_process_alone_lets_nothing_out(traps):
-    assert traps["off"]["settings alone"]["seen"] == []
-
-
-@pytest.mark.parametrize("scripts", ["off", "on"])
-def test_no_hostile_page_reaches_anything_or_leaves_anything_behind(traps, scripts):
-    if scripts not in traps:
-        pytest.skip("Firefox with scripts is drawn by the soak: python -m tests.support.trap firefox on soak")
-    drawn = {name: traps[scripts][name] for name in pages_of_the_tests(scripts, 0, "")}
+def test_no_hostile_page_reaches_anything_or_leaves_anything_behind(trap):
+    drawn = {name: trap[name] for name in pages_of_the_tests(0, "")}
     kinds = {page["failure"]["kind"] for page in drawn.values() if page["failure"]}
-    # A page whose scripts do not draw the same picture twice is refused.
-    assert kinds <= {"timeout", "memory", "crashed", "too_large"} | ({"moving"} if scripts == "on" else set())
+    assert kinds <= {"timeout", "crashed", "left"}
     bad = {
         name: page
         for name, page in drawn.items()
@@ -73,5 +57,5 @@ def test_no_hostile_page_reaches_anything_or_leaves_anything_behind(traps, scrip
     assert bad == {}
     files_shown = {name for name, page in drawn.items() if page["magenta"]}
     assert files_shown <= {LEAVES_SOMETHING}, "a file of the disk is in a picture"  # that one by its own style
-    after = traps[scripts]["at the end"]
+    after = trap["at the end"]
     assert (after["seen"], after["left"], after["honest_failure"], after["honest_unchanged"]) == ([], [], None, True)

@@ -3,7 +3,7 @@
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
 from sweet_rl.dialogues.protocols import MAX_ANSWER_CHARS
-from sweet_rl.rendering.stylesheet import possible_classes
+from sweet_rl.rendering.tailwind import stylesheet, stylesheet_for
 from sweet_rl.runs.records import Task
 from tests.support.grading import grade
 from tests.unit.dialogues.frontend.test_cosine_similarity import PAGE, Browsers, Encoder
@@ -21,4 +21,4 @@ def test_an_answer_of_more_than_a_million_characters_fails_unread():
 
 
 def test_a_page_with_an_endless_character_reference_gets_the_whole_stylesheet():
-    assert possible_classes("<p class='&#" + "1" * 5000 + ";'>") is None
+    assert stylesheet_for("<p class='&#" + "1" * 5000 + ";'>") == stylesheet()
