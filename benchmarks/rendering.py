@@ -1,12 +1,11 @@
-"""Pages drawn per second, compared with a fresh driver for each page and with the released way.
+"""Pages drawn per second, compared with the released way.
 
     python benchmarks/rendering.py [--input_path frontend_dev.jsonl] [--num_pages 60]
 
 The released way is one driver that draws one page at a time: the page goes to it through an HTML file, the picture
-comes back through a PNG file. A fresh driver for each page does the same with a driver of its own, `--workers` of them
-at the same time. Both get what a warm network cache would give them: Tailwind's stylesheet and the pictures as files
-beside the page. Before anything is timed, the pages are drawn by two renderers, and with the whole stylesheet: all
-three must give the same bytes. The pages are those of `--input_path` (field `ground_truth`), or made here from
+comes back through a PNG file. It gets what a warm network cache would give it: Tailwind's stylesheet and the pictures
+as files beside the page. Before anything is timed, the pages are drawn by two renderers, and with the whole stylesheet:
+all three must give the same bytes. The pages are those of `--input_path` (field `ground_truth`), or made here from
 Tailwind's classes.
 """
 
@@ -15,22 +14,24 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from PIL import Image  # noqa: E402
+from selenium import webdriver  # noqa: E402
 
-from sweet_rl.rendering import outside  # noqa: E402
-from sweet_rl.rendering.driver import Driver, find_browser  # noqa: E402
+from sweet_rl.rendering import tailwind  # noqa: E402
+from sweet_rl.rendering.browser import find_browser  # noqa: E402
 from sweet_rl.rendering.renderer import PageRenderer  # noqa: E402
-from sweet_rl.rendering.stylesheet import stylesheet  # noqa: E402
+from sweet_rl.rendering.substitutes import substitute  # noqa: E402
 from sweet_rl.runs.cli import run  # noqa: E402
 from sweet_rl.runs.errors import UserError  # noqa: E402
 
@@ -60,13 +61,14 @@ def made_page(rng: random.Random) -> str:
 
 def pages_as_files(pages: list[str], folder: Path) -> list[Path]:
     """The pages as HTML files whose outside references are files too."""
-    (folder / "tailwind.css").write_bytes(stylesheet())
+    (folder / "tailwind.css").write_bytes(tailwind.stylesheet())
     paths = []
 
     def local(found: re.Match) -> str:
         if "tailwind" in found[0]:
             return "tailwind.css"
-        picture = outside.resolve(found[0], "image")
+        parts = urlsplit(found[0])
+        picture = substitute(parts.netloc, parts.path, parts.query)
         if picture is None:
             return found[0]
         name = f"{abs(hash(found[0]))}.svg"
@@ -91,28 +93,17 @@ def draw_through_files(selenium, path: Path, width: int = 1280, height: int = 72
         return Path(picture.name).read_bytes()
 
 
-def released(paths: list[Path], program: str) -> Iterator[bytes]:
-    driver = Driver("chromium", program)
-    try:
-        yield from (draw_through_files(driver.selenium, path) for path in paths)
-    finally:
-        driver.end()
-
-
-def fresh(paths: list[Path], program: str, workers: int) -> Iterator[bytes]:
-    def one(path: Path) -> bytes:
-        driver = Driver("chromium", program)
-        try:
-            return draw_through_files(driver.selenium, path)
-        finally:
-            driver.end()
-
-    with ThreadPoolExecutor(workers) as threads:
-        yield from threads.map(one, paths)
+def released(paths: list[Path]) -> Iterator[bytes]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = find_browser()
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    with webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver"))) as driver:
+        yield from (draw_through_files(driver, path) for path in paths)
 
 
 def pooled(pages: list[str], workers: int) -> Iterator[bytes]:
-    with PageRenderer(workers, "chromium", timeout=60, cache=0) as renderer:
+    with PageRenderer(workers, timeout=60, cache=0) as renderer:
         for number, rendered in enumerate(renderer.render_all(pages)):
             if rendered.png is None:
                 raise UserError(f"Page {number} was not drawn: {rendered.failure}")
@@ -128,22 +119,20 @@ def pages_per_second(draw: Callable[[], Iterator[bytes]], count: int, name: str)
     return count / seconds
 
 
-def main(input_path: str | None = None, num_pages: int = 60, workers: int = 2, fresh_pages: int = 12) -> None:
+def main(input_path: str | None = None, num_pages: int = 60, workers: int = 2) -> None:
     """Args:
     input_path: task file with pages (JSONL, field `ground_truth`); None draws made pages.
     num_pages: pages to draw.
-    workers: browsers at the same time, of PageRenderer and of the fresh ones.
-    fresh_pages: pages for the fresh drivers, which are slow.
+    workers: browsers of PageRenderer at the same time.
     """
     if input_path:
         lines = Path(input_path).read_text("utf-8").splitlines()[:num_pages]
         pages = [json.loads(line)["ground_truth"] for line in lines]
     else:
         pages = [made_page(random.Random(number)) for number in range(num_pages)]
-    _, program = find_browser("chromium")
 
     first, second = list(pooled(pages, workers)), list(pooled(pages, 1))
-    with patch.object(outside, "stylesheet_for", lambda page: stylesheet()):
+    with patch.object(tailwind, "stylesheet_for", lambda page: tailwind.stylesheet()):
         uncut = list(pooled(pages, 1))
     same = sum(a == b for a, b in zip(first, second, strict=True))
     exact = sum(a == b for a, b in zip(first, uncut, strict=True))
@@ -151,17 +140,11 @@ def main(input_path: str | None = None, num_pages: int = 60, workers: int = 2, f
 
     with tempfile.TemporaryDirectory() as name:
         paths = pages_as_files(pages, Path(name))
-        slow = pages_per_second(lambda: released(paths, program), len(pages), "released way: one driver, files")
-        new = pages_per_second(
-            lambda: fresh(paths[:fresh_pages], program, workers),
-            len(paths[:fresh_pages]),
-            f"a fresh driver for each page, {workers} at a time",
-        )
+        slow = pages_per_second(lambda: released(paths), len(pages), "released way: one driver, files")
     one = pages_per_second(lambda: pooled(pages, 1), len(pages), "PageRenderer, 1 worker")
     ours = pages_per_second(lambda: pooled(pages, workers), len(pages), f"PageRenderer, {workers} workers")
     print(f"against one worker: {ours / one:.1f} times")
     print(f"against the released way: {ours / slow:.1f} times as many pages")
-    print(f"against a fresh driver for each page: {ours / new:.1f} times as many pages")
 
 
 if __name__ == "__main__":

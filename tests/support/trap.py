@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -113,7 +114,7 @@ def open_unconfined(port: int, folder: str) -> None:
         options.add_argument(flag)
     page = Path(folder, "page.html")
     page.write_text(f"<body>{hostile_pages(port, folder)['pictures']}")
-    with webdriver.Chrome(options=options) as driver:
+    with webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver"))) as driver:
         driver.set_page_load_timeout(3)
         try:
             driver.get(page.as_uri())
