@@ -53,10 +53,11 @@ FLAGS = (
     "--disable-gpu",
     "--disable-lcd-text",
     "--disable-notifications",
+    "--disable-site-isolation-trials",
     "--disable-smooth-scrolling",
     "--disable-sync",
     "--disable-features=BackForwardCache,HttpsUpgrades,HttpsFirstBalancedMode,MediaRouter,OptimizationHints,Prerender2,"
-    "Translate,WebRtcHideLocalIpsWithMdns",
+    "SpareRendererForSitePerProcess,Translate,WebRtcHideLocalIpsWithMdns",
     "--blink-settings=lazyLoadEnabled=false,imageAnimationPolicy=2",  # moving pictures stand at their start
     "--font-render-hinting=none",
     "--force-color-profile=srgb",
@@ -179,6 +180,7 @@ class Browser:
 
     def _draw(self, origin: str, with_layout: bool) -> Rendered:
         self._devtools("Page.resetNavigationHistory")
+        self._devtools("Network.clearBrowserCookies")
         self._driver.get(f"{origin}/")
         frame = self._devtools("Page.getFrameTree")["frameTree"]["frame"]["id"]
         world = self._devtools("Page.createIsolatedWorld", frameId=frame)["executionContextId"]

@@ -3,7 +3,6 @@
 The stylesheet is cut to the rules that can apply to a page, because all 2.9 MB take a browser 0.3 s.
 """
 
-import html
 import lzma
 import re
 import tarfile
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
+
+from sweet_rl.rendering.scripts import may_run_scripts, resolved
 
 FILES = Path(__file__).parent / "files"
 PLUGINS = ("aspect-ratio", "container-queries", "forms", "typography")
@@ -24,8 +25,6 @@ _CLASS = re.compile(r"\.((?:\\[0-9a-fA-F]{1,6}\s?|\\.|[-\w])+)")
 _ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)")
 # Characters around a class in HTML and in scripts; no class of Tailwind 2 contains any of them.
 _BOUNDARY = re.compile(r"""[\s"'`=<>;]+""")
-# A page in which a script may compose the names of classes, a page inside the page, or a checksum of the whole file.
-_UNCUT = re.compile(r"<script|javascript:|srcdoc|integrity|[\s\"'/]on[a-z]+\s*=")
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,11 @@ def stylesheet() -> bytes:
 
 def stylesheet_for(page: str) -> bytes:
     """The stylesheet without the rules that cannot apply to `page`: each of their selectors needs a class that the
-    page does not name. All of it if a script of the page may compose such a name."""
-    try:
-        text = f"{page}\n{html.unescape(page)}".lower()  # a page without a doctype matches classes in any case
-    except ValueError:  # a character reference of thousands of digits
+    page does not name. All of it if the page may run scripts, which may compose such a name."""
+    if may_run_scripts(page) or "integrity" in page.lower():  # a checksum is that of the whole file
         return stylesheet()
-    if _UNCUT.search(text):
-        return stylesheet()
-    return _cut(_rules(), frozenset(_BOUNDARY.split(text))).encode()
+    names = frozenset(_BOUNDARY.split(resolved(page)))  # in lower case: without a doctype classes match in any case
+    return _cut(_rules(), names).encode()
 
 
 @lru_cache(maxsize=8)

@@ -41,10 +41,19 @@ def test_a_page_is_at_its_own_address_only_and_only_while_it_is_drawn(server):
     assert ask(server, host)[0] == 404
 
 
-def test_a_page_may_run_scripts_but_open_nothing(server):
-    with server.serving("<p>") as origin:
+@pytest.mark.parametrize(
+    "page, scripts",
+    [
+        ("<p class=x>", ""),
+        ("<script>1</script>", " allow-scripts"),
+        ("<body onload='f()'>", " allow-scripts"),
+        ("<iframe srcdoc='&lt;script>1&lt;/script>'>", " allow-scripts"),
+    ],
+)
+def test_a_page_may_run_its_scripts_but_open_nothing(server, page, scripts):
+    with server.serving(page) as origin:
         policy = ask(server, origin.removeprefix("http://"))[2]["Content-Security-Policy"]
-    assert policy == "sandbox allow-scripts allow-same-origin; webrtc 'block'"
+    assert policy == f"sandbox allow-same-origin{scripts}; webrtc 'block'"
 
 
 @pytest.mark.parametrize("tls", [False, True])
