@@ -44,18 +44,14 @@ FLAGS = (
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
     "--incognito",
-    "--disable-background-networking",
     "--disable-breakpad",
     "--disable-component-update",
-    "--disable-default-apps",
     "--disable-dev-shm-usage",
     "--disable-extensions",
     "--disable-gpu",
     "--disable-lcd-text",
-    "--disable-notifications",
     "--disable-site-isolation-trials",
     "--disable-smooth-scrolling",
-    "--disable-sync",
     "--disable-features=BackForwardCache,HttpsUpgrades,HttpsFirstBalancedMode,MediaRouter,OptimizationHints,Prerender2,"
     "SpareRendererForSitePerProcess,Translate,WebRtcHideLocalIpsWithMdns",
     "--blink-settings=lazyLoadEnabled=false,imageAnimationPolicy=2",  # moving pictures stand at their start
@@ -64,10 +60,6 @@ FLAGS = (
     "--force-device-scale-factor=1",
     "--hide-scrollbars",
     "--lang=en-US",
-    "--mute-audio",
-    "--no-default-browser-check",
-    "--no-first-run",
-    "--no-pings",
 )
 LONGEST_TEMPORARY = 36
 """Bytes of a temporary folder in which Chromium starts: the path of its socket there has 71 more, and at most 107."""
