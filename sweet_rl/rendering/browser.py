@@ -23,6 +23,7 @@ from selenium.common.exceptions import WebDriverException
 from urllib3.exceptions import HTTPError
 
 from sweet_rl.rendering.rendered import LAYOUT_STYLES, DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.scripts import may_run_scripts
 from sweet_rl.rendering.server import PageServer
 from sweet_rl.runs.errors import UserError
 
@@ -66,8 +67,8 @@ LONGEST_TEMPORARY = 36
 
 # Runs before the scripts of a page: the only thing in a tab that one host leaves to the next.
 FORGET = "if (top === self) name = ''"
-# Runs when the page has loaded, in a world of its own that the page's scripts cannot change. What scripts do after the
-# page has loaded (Tailwind's play script writes its styles then) is waited for. Animations as in Playwright's pictures:
+# Runs when the page has loaded; beside scripts of the page in a world of its own, which they cannot change. What they
+# do after that (Tailwind's play script writes its styles then) is waited for. Animations as in Playwright's pictures:
 # those with an end are finished, the others cancelled.
 SETTLE = """(async () => {
   const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -162,7 +163,7 @@ class Browser:
         timer.start()
         try:
             with self._server.serving(page) as origin:
-                return self._draw(origin, with_layout)
+                return self._draw(origin, may_run_scripts(page), with_layout)
         except (WebDriverException, HTTPError, OSError) as error:
             if late.is_set():
                 raise DrawingFailed("timeout", f"the page was not drawn within {limit:g} s") from error
@@ -170,15 +171,16 @@ class Browser:
         finally:
             timer.cancel()
 
-    def _draw(self, origin: str, with_layout: bool) -> Rendered:
-        self._devtools("Page.resetNavigationHistory")
-        self._devtools("Network.clearBrowserCookies")
+    def _draw(self, origin: str, scripted: bool, with_layout: bool) -> Rendered:
+        if scripted:  # others see neither
+            self._devtools("Page.resetNavigationHistory")
+            self._devtools("Network.clearBrowserCookies")
         self._driver.get(f"{origin}/")
-        frame = self._devtools("Page.getFrameTree")["frameTree"]["frame"]["id"]
-        world = self._devtools("Page.createIsolatedWorld", frameId=frame)["executionContextId"]
-        settled = self._devtools(
-            "Runtime.evaluate", expression=SETTLE, contextId=world, awaitPromise=True, returnByValue=True
-        )
+        world = {}
+        if scripted:
+            frame = self._devtools("Page.getFrameTree")["frameTree"]["frame"]["id"]
+            world["contextId"] = self._devtools("Page.createIsolatedWorld", frameId=frame)["executionContextId"]
+        settled = self._devtools("Runtime.evaluate", expression=SETTLE, awaitPromise=True, returnByValue=True, **world)
         if settled["result"].get("value") != [origin, "text/html"]:
             raise DrawingFailed("left", "the page left its address")
         content = self._devtools("Page.getLayoutMetrics")["cssContentSize"]
