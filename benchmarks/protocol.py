@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pytest import MonkeyPatch  # noqa: E402
 
 from sweet_rl.dialogues import released  # noqa: E402
-from sweet_rl.isolation.rendering.renderer import PageRenderer  # noqa: E402
+from sweet_rl.rendering.renderer import PageRenderer  # noqa: E402
 from sweet_rl.runs.cli import run  # noqa: E402
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal  # noqa: E402
 from tests.support.command_line import call, read_rows, write_rows  # noqa: E402

@@ -57,7 +57,7 @@ def main(
         if wanted.task_type == "code":
             show(view)
             return
-        from sweet_rl.isolation.rendering.renderer import PageRenderer
+        from sweet_rl.rendering.renderer import PageRenderer
         from sweet_rl.viewer.designs import Pictures
 
         with PageRenderer.from_settings(pages) as renderer:

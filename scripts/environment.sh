@@ -44,7 +44,7 @@ compileall.compile_dir(folder, quiet=2, workers=0, rx=re.compile('/tests/|/trans
 }
 install_browser() { # the tests of pages need one; without one, and without the right to install it, they are skipped
     local program packages="chromium chromium-driver fonts-liberation fonts-dejavu-core" as_root=""
-    for program in chromium chromium-browser google-chrome google-chrome-stable chrome firefox firefox-esr; do
+    for program in chromium chromium-browser google-chrome google-chrome-stable chrome; do
         if command -v "$program" >/dev/null; then return; fi
     done
     if [ "$(id -u)" != 0 ]; then as_root="sudo -n"; fi

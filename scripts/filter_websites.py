@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sweet_rl.dialogues.frontend.filter_tasks import filter_tasks
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.cli.released import FILTER
 from sweet_rl.runs.step import StepSettings
@@ -23,7 +23,6 @@ def main(
     pages: BrowserSettings,
     step: Annotated[StepSettings, prefix("", limit="num_tasks", shard=None)],
     dropped_path: str | None = None,
-    javascript: bool = False,
 ) -> None:
     """Draw every reference page.
 
@@ -31,9 +30,8 @@ def main(
         input_path: Tasks, JSONL; ground_truth is the page.
         output_path: The tasks whose page gives a picture.
         dropped_path: The other tasks, each with its render_failure.
-        javascript: Let the pages' own scripts run.
     """
-    filter_tasks(input_path, output_path, dropped_path, pages, javascript, step)
+    filter_tasks(input_path, output_path, dropped_path, pages, step)
 
 
 if __name__ == "__main__":

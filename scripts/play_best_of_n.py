@@ -14,11 +14,11 @@ from typing import Annotated
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.simulate import CollectionSettings, PlayerSettings, Simulation
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
-from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.method.best_of_n import best_of_n
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.step import StepSettings
 

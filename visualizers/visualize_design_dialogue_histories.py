@@ -9,7 +9,7 @@ holds them as pictures and source text only.
 
 from typing import Annotated
 
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.cli.released import VISUALIZE_DESIGN
 from sweet_rl.viewer.show import ViewSettings, show
@@ -28,7 +28,7 @@ def main(
         no_similarity: Draw pages without their similarity.
     """
     from sweet_rl.dialogues.frontend.encoders import load_encoder
-    from sweet_rl.isolation.rendering.renderer import PageRenderer
+    from sweet_rl.rendering.renderer import PageRenderer
     from sweet_rl.viewer.designs import Pictures
 
     with PageRenderer.from_settings(pages) as renderer:

@@ -2,7 +2,7 @@
 
 import re
 
-from sweet_rl.isolation.rendering.chromium import LAYOUT_STYLES
+from sweet_rl.rendering.rendered import LAYOUT_STYLES
 
 _ELEMENT, _TEXT, _FRAGMENT = 1, 3, 11
 _NO_BOX = {"html", "br", "wbr"}

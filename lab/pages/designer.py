@@ -18,7 +18,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
 if TYPE_CHECKING:
-    from sweet_rl.isolation.rendering.renderer import PageRenderer
+    from sweet_rl.rendering.renderer import PageRenderer
 
 LOOKS_KEPT = 4096
 NO_PAGE = ("Please show me a page, then I can tell you what to change.", "I would like to see a page first.")

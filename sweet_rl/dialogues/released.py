@@ -29,8 +29,8 @@ from sweet_rl.dialogues.frontend.websight import with_fixed_pictures
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.simulated_human import HumanSettings
-from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
+from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.paths import cache_folder
 from sweet_rl.runs.records import Message, Task, as_shown

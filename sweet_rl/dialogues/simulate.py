@@ -17,13 +17,13 @@ from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.play import OUTGROWN, CandidateSelector, DialogueSetup, play_all, trajectory_id
 from sweet_rl.dialogues.released import differences_from_published
 from sweet_rl.dialogues.simulated_human import HumanSettings
-from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import ChatModel, Sampling
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model, on_server
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.weights import model_input
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
@@ -292,7 +292,7 @@ class Simulation:
         """
         domain, players, renderer = self.domain, self.players, None
         if domain.draws_pages:
-            from sweet_rl.isolation.rendering.renderer import PageRenderer
+            from sweet_rl.rendering.renderer import PageRenderer
 
             renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
             resources.enter_context(renderer)

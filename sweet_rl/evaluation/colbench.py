@@ -26,10 +26,10 @@ from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.evaluation.statistics import bootstrap_interval
 from sweet_rl.evaluation.summary import summarise_rewards
-from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import TooManyFailed, UserError
 from sweet_rl.runs.manifest import hash_input, read_manifest

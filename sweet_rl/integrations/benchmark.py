@@ -20,12 +20,12 @@ from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.evaluate import grade_trajectories
-from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.sweet_critic import SweetSettings
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.cli import build
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished

@@ -103,9 +103,9 @@ class PictureValueCritic:
         """
         import torch
 
-        from sweet_rl.isolation.rendering.renderer import PageRenderer
         from sweet_rl.models.log_probs.value_head import load_value_model
         from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_frozen
+        from sweet_rl.rendering.renderer import PageRenderer
 
         if settings.no_prompt:
             raise UserError("a vision critic ranks with the reference page's picture: leave out --no_prompt.")

@@ -16,7 +16,7 @@ FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 EXTRAS = {
     "train": ("accelerate", "safetensors", "tokenizers", "torch", "transformers"),
     "deepspeed": ("deepspeed",),
-    "frontend": ("PIL", "datasets", "psutil", "selenium", "websocket"),
+    "frontend": ("PIL", "datasets", "selenium"),
     "inspect": ("inspect_ai",),
     "lora": ("peft",),
     "plots": ("matplotlib",),

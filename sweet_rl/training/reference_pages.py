@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.training.settings import check_setting
@@ -61,7 +61,7 @@ def draw_pages(pages: Iterable[str], folder: Path, settings: PictureSettings) ->
     missing = [page for page in dict.fromkeys(pages) if not picture_file(folder, page).exists()]
     if not missing:
         return
-    from sweet_rl.isolation.rendering.renderer import PageRenderer
+    from sweet_rl.rendering.renderer import PageRenderer
 
     folder.mkdir(parents=True, exist_ok=True)
     with PageRenderer.from_settings(settings, cache=0) as renderer:

@@ -12,7 +12,7 @@ from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
 from sweet_rl.dialogues.frontend.cosine_similarity import cosine
 from sweet_rl.dialogues.frontend.encoders import ImageEncoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page
-from sweet_rl.isolation.rendering.renderer import PageRenderer, Rendered
+from sweet_rl.rendering.renderer import PageRenderer, Rendered
 from sweet_rl.runs.records import Trajectory
 
 

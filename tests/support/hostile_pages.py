@@ -218,24 +218,15 @@ TOGETHER = {
     ),
 }  # fmt: skip
 SMALL_FRAMES = "<style>iframe,object,embed,video{width:60px;height:40px}</style>"  # all of them are in the picture
-# Of the others those that no browser finishes, by whether scripts run.
-ENDLESS = {"off": {"large picture"}, "on": {"endless script", "reload for ever"}}
+# Of the others those that no browser finishes.
+ENDLESS = {"large picture", "endless script", "reload for ever", "refresh to itself", "scripts beside the play script"}
 
 
-def pages_of_the_tests(scripts: str, port: int, folder: str) -> dict[str, str]:
-    """The pages without those of SOAK_ONLY, some of them TOGETHER; with scripts "on" only those that have scripts."""
+def pages_of_the_tests(port: int, folder: str) -> dict[str, str]:
+    """The pages without those of SOAK_ONLY, some of them TOGETHER."""
     pages = {name: page for name, page in hostile_pages(port, folder).items() if name not in SOAK_ONLY}
     joined = {group: SMALL_FRAMES + "\n".join(pages.pop(name) for name in names) for group, names in TOGETHER.items()}
-    pages = joined | pages
-    if scripts == "on":
-        del pages["scripts beside the play script"]  # there one of them is another "endless script"
-        pages = {name: page for name, page in pages.items() if has_scripts(page)}
-    return pages
-
-
-def has_scripts(page: str) -> bool:
-    """Whether the page is another one with JavaScript on."""
-    return any(word in page for word in ("<script", "onload=", "onerror="))
+    return joined | pages
 
 
 def _laughs() -> str:

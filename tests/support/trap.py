@@ -1,22 +1,22 @@
 """Draws hostile pages on a machine where every packet is seen; prints one JSON line per page.
 
-    unshare -Urnm python -m tests.support.trap chromium off soak
+    unshare -Urnm python -m tests.support.trap soak
 
-The arguments are the browser, whether scripts run (on, off), and which pages (soak: all, each alone; tests:
-`pages_of_the_tests`). An honest page is drawn after each. The soak draws as a user does, with a second try alone for a
-page that fails. The tests draw each page once, by one browser, which is replaced if the page fails; with scripts on,
-where each page has a profile of its own, it follows the page that is about what it leaves behind, and the last one.
+The first argument says which pages (soak: all, each alone; tests: `pages_of_the_tests`). An honest page is drawn after
+each. The soak draws as a user does, with a second try for a page that fails. The tests draw each page once, by one
+browser, which is replaced if the page fails.
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
-a connection to anywhere arrives here, and a packet socket counts it. With a fourth argument, `plain`, no namespace is
-needed, and only a server on 127.0.0.1 counts. The first lines are controls: the trap sees a socket and (with `off`) an
-unconfined browser, and the settings of the browser's process alone, without interception and policy, let nothing out.
+a connection to anywhere arrives here, and a packet socket counts it. With a second argument, `plain`, no namespace is
+needed, and only a server on 127.0.0.1 counts. The first lines are controls: the trap sees a socket and a browser that
+nothing confines.
 """
 
 import hashlib
 import io
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -27,12 +27,13 @@ import time
 from pathlib import Path
 
 from PIL import Image
+from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
-from sweet_rl.isolation.rendering import driver
-from sweet_rl.isolation.rendering.browser import DrawingFailed, Rendered
-from sweet_rl.isolation.rendering.renderer import PageRenderer
-from tests.support.hostile_pages import ENDLESS, LEAVES_SOMETHING, hostile_pages, pages_of_the_tests
+from sweet_rl.rendering.browser import find_browser
+from sweet_rl.rendering.rendered import DrawingFailed, Rendered
+from sweet_rl.rendering.renderer import PageRenderer
+from tests.support.hostile_pages import ENDLESS, hostile_pages, pages_of_the_tests
 
 LIMIT = {"soak": 2.0, "tests": 0.5}  # seconds per hostile page; in the tests, per page that never ends
 PATIENCE = 60.0  # seconds per other page, however busy the machine is
@@ -105,29 +106,24 @@ def enter_namespace() -> None:
     subprocess.run(["mount", "--bind", names.name, "/etc/resolv.conf"], check=True)
 
 
-def open_without_interception(browser: str, port: int, folder: str, settings: bool) -> None:
-    """Opens what links outside in the browser alone, with or without our settings of its process."""
-    kept = driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS
-    if not settings:
-        driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS = ("--headless=new", "--disable-dev-shm-usage"), {}
-    started = driver.Driver(browser, driver.find_browser(browser)[1])
-    driver.CHROMIUM_FLAGS, driver.FIREFOX_SETTINGS = kept
-    try:
-        started.selenium.set_page_load_timeout(3)
-        pages = hostile_pages(port, folder)
-        names = ("pictures", "prefetches", "sockets", "peer connections", "requests by script")
-        page = Path(folder, "page.html")
-        page.write_text("".join(["<body>", *(pages[name] for name in (names if settings else names[:1]))]))
+def open_unconfined(port: int, folder: str) -> None:
+    """Opens a page that links outside in a browser without our settings."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = find_browser()
+    for flag in ("--headless=new", "--disable-dev-shm-usage", "--no-sandbox", f"--user-data-dir={folder}/profile"):
+        options.add_argument(flag)
+    page = Path(folder, "page.html")
+    page.write_text(f"<body>{hostile_pages(port, folder)['pictures']}")
+    with webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver"))) as driver:
+        driver.set_page_load_timeout(3)
         try:
-            started.selenium.get(page.as_uri())
+            driver.get(page.as_uri())
         except WebDriverException:
             pass  # where its links lead nowhere, the page may never have loaded
         time.sleep(0.5)
-    finally:
-        started.end()
 
 
-def main(browser: str, scripts: str, which: str, plain: bool) -> None:
+def main(which: str, plain: bool) -> None:
     """Prints the controls, a line for each page, and one for what came after the last."""
     if not plain:
         enter_namespace()
@@ -141,18 +137,15 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
     time.sleep(0.5)
     print(json.dumps({"name": "control", "seen": trap.seen[:10]}), flush=True)
     trap.seen.clear()
-    for name, settings in {"settings alone": True, "without guard": False}.items() if scripts == "off" else ():
-        with tempfile.TemporaryDirectory() as folder:
-            open_without_interception(browser, trap.port, folder, settings)
-        print(json.dumps({"name": name, "seen": trap.seen[:20]}), flush=True)
-        time.sleep(1)
-        trap.seen.clear()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        open_unconfined(trap.port, folder)
+    print(json.dumps({"name": "unconfined", "seen": trap.seen[:20]}), flush=True)
+    time.sleep(1)
+    trap.seen.clear()
 
     with (
         tempfile.TemporaryDirectory() as folder,
-        PageRenderer(
-            1, browser, width=640, height=480, max_height=2000, javascript=scripts == "on", cache=0
-        ) as renderer,
+        PageRenderer(1, width=640, height=480, max_height=2000, cache=0) as renderer,
     ):
         Path(folder, "secret.html").write_text("<body style='background:#f0f'>SECRET")
         Path(folder, "secret.css").write_text("html,body{background:#f0f !important}")
@@ -164,23 +157,19 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
                 renderer.timeout = limit
                 return renderer.render(page)
             try:
-                return worker.draw(page, False, limit)
+                return worker.draw(page, limit)
             except DrawingFailed as failed:
-                return Rendered(None, 0, 0, {"kind": failed.kind, "message": failed.message}, None)
+                return Rendered(None, 0, 0, {"kind": failed.kind, "message": str(failed)}, None)
 
         honest = draw(HONEST)
         assert honest.png, honest.failure
         left = set(os.listdir(Path.home()))
-        if which == "soak":
-            pages = hostile_pages(trap.port, folder)
-        else:
-            pages = pages_of_the_tests(scripts, trap.port, folder)
+        pages = (hostile_pages if which == "soak" else pages_of_the_tests)(trap.port, folder)
         for name, page in pages.items():
             started = time.monotonic()
-            drawn = draw(page, LIMIT[which] if which == "soak" or name in ENDLESS[scripts] else PATIENCE)
+            drawn = draw(page, LIMIT[which] if which == "soak" or name in ENDLESS else PATIENCE)
             seconds = time.monotonic() - started
-            looked = which == "soak" or scripts == "off" or name == LEAVES_SOMETHING
-            after = draw(HONEST) if looked else honest
+            after = draw(HONEST)
             line = {
                 "name": name,
                 "seconds": round(seconds, 2),
@@ -194,7 +183,7 @@ def main(browser: str, scripts: str, which: str, plain: bool) -> None:
             print(json.dumps(line), flush=True)
             trap.seen.clear()
             if directory := os.environ.get("KEEP_PICTURES"):
-                Path(directory, f"{scripts} {name}.png").write_bytes(drawn.png or b"")
+                Path(directory, f"{name}.png").write_bytes(drawn.png or b"")
         last = draw(HONEST)
     time.sleep(0.5)
     left = sorted(set(os.listdir(Path.home())) - left)
@@ -212,4 +201,4 @@ def shows_magenta(png: bytes) -> bool:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], plain="plain" in sys.argv[4:])
+    main(sys.argv[1], plain="plain" in sys.argv[2:])

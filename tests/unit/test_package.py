@@ -16,5 +16,5 @@ def test_the_package_openai_is_the_only_way_over_http_to_a_language_model():
         if found := names & clients:
             users[path.relative_to(ROOT).as_posix()] = found
     assert users.pop("dialogues/released.py") == {"urllib.request"}  # the prompts of a protocol
-    others = {name: found - {"openai"} for name, found in users.items() if not name.startswith("isolation/rendering/")}
+    others = {name: found - {"openai"} for name, found in users.items() if not name.startswith("rendering/")}
     assert {name: found for name, found in others.items() if found} == {}

@@ -15,8 +15,8 @@ from lab.pages.pages import HEIGHT, SITE_BY_NAME, SITES, WIDTH, layout, read_pag
 from lab.pages.tests.feedback import apply_feedback
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
 from sweet_rl.dialogues.frontend.encoders import load_encoder
-from sweet_rl.isolation.rendering.browser import Rendered
 from sweet_rl.models.base import ModelError
+from sweet_rl.rendering.renderer import Rendered
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 from tests.support.browsers import renderer_or_skip

@@ -23,7 +23,7 @@ from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.runs.records import Task
 
 if TYPE_CHECKING:
-    from sweet_rl.isolation.rendering.renderer import PageRenderer, Rendered
+    from sweet_rl.rendering.renderer import PageRenderer, Rendered
 
 BATCH = 16  # answers that are drawn and embedded together
 BLACK_SIDE = 224  # pixels of the black square of the released rules

@@ -16,8 +16,8 @@ from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader
 from sweet_rl.dialogues.frontend.encoders import CLIP, load_encoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page
 from sweet_rl.dialogues.frontend.vision_human import PROMPT_VALUES, VisionHuman
-from sweet_rl.isolation.rendering.renderer import PageRenderer
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
@@ -28,7 +28,6 @@ class PageGrading(BrowserSettings):
     """How pages are drawn and compared.
 
     Attributes:
-        javascript: Run the pages' own scripts.
         image_encoder: CLIP ViT-B/32, as its name on the hub or a folder with its weights; or efficientnet-lite0, which
             needs no download and whose similarities are on another scale.
         device: Device of the encoder; by default the GPU, if there is one.
@@ -37,7 +36,6 @@ class PageGrading(BrowserSettings):
             figures.
     """
 
-    javascript: bool = False
     image_encoder: str = CLIP
     device: Annotated[str | None, UNRECORDED] = None
     concurrency: Annotated[int, UNRECORDED] = 32
@@ -47,8 +45,7 @@ class PageGrading(BrowserSettings):
 def make_grader(settings: PageGrading) -> PageGrader:
     """The grader of pages, with its encoder and its browsers."""
     encoder = load_encoder(settings.image_encoder, settings.device)
-    renderer = PageRenderer.from_settings(settings, javascript=settings.javascript)
-    return PageGrader(renderer, encoder, settings.paper_grader)
+    return PageGrader(PageRenderer.from_settings(settings), encoder, settings.paper_grader)
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:

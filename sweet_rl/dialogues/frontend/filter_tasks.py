@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sweet_rl.isolation.rendering.renderer import PageRenderer
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.renderer import PageRenderer
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
@@ -20,7 +20,6 @@ def filter_tasks(
     output_path: str,
     dropped_path: str | None,
     pages: BrowserSettings,
-    javascript: bool,
     step: StepSettings,
 ) -> dict:
     """Draw every reference page. A killed run continues with the same call.
@@ -30,7 +29,6 @@ def filter_tasks(
         output_path: The tasks whose page gives a picture.
         dropped_path: The other tasks, each with its `render_failure`; OUTPUT.dropped.jsonl by default.
         pages: How pages are drawn.
-        javascript: Whether the pages' own scripts run.
         step: Number of tasks that are read, and whether older outputs are replaced.
 
     Returns:
@@ -42,11 +40,11 @@ def filter_tasks(
     dropped_path = dropped_path or f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
     check_paths([output_path, dropped_path], [input_path])
     tasks = read_records(input_path, Task, step.limit)
-    settings = to_settings(pages, step, javascript=javascript, page_timeout=pages.page_timeout)
+    settings = to_settings(pages, step, page_timeout=pages.page_timeout)
 
     def draw(kept: Run) -> dict:
         with (
-            PageRenderer.from_settings(pages, javascript=javascript, cache=0) as renderer,
+            PageRenderer.from_settings(pages, cache=0) as renderer,
             open_run(dropped_path, settings, [input_path], step.overwrite) as dropped,
         ):
             missing = [task for task in tasks if task.id not in kept.done | dropped.done]

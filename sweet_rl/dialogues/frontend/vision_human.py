@@ -13,9 +13,9 @@ from sweet_rl.dialogues.frontend.extract_page import extract_page, without_pages
 from sweet_rl.dialogues.leaks import holds_markup
 from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.dialogues.simulated_human import ModelHuman, transcript
-from sweet_rl.isolation.rendering.renderer import PageRenderer, Rendered
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.models.prompts import fill
+from sweet_rl.rendering.renderer import PageRenderer, Rendered
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 

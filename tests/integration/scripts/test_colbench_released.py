@@ -12,7 +12,7 @@ from sweet_rl.dialogues import released
 from sweet_rl.runs.records import Task, read_records
 from tests.integration.scripts.test_colbench import ceilings, stored
 from tests.support.api_server import ApiServer, Reply, chat_reply
-from tests.support.browsers import page_files_or_skip, renderer_or_skip
+from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, call, kill_when, read_rows
 from tests.support.grading import colbench
 from tests.support.protocol_files import protocol_files
@@ -143,7 +143,6 @@ def test_backend_killed_and_continued(program):
 
 def test_frontend_killed_and_continued(program):
     renderer_or_skip().close()
-    page_files_or_skip()
     pytest.importorskip("efficientnet_lite_pytorch", reason="the offline encoder needs: pip install -e '.[frontend]'")
     path = colbench().with_name("frontend_dev.jsonl")
     tasks = read_records(path, Task, 4)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.isolation.rendering.settings import BrowserSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.records import Task, Trajectory
 
 CODE, HTML = load_domain("code"), load_domain("html")

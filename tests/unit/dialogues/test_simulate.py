@@ -7,9 +7,9 @@ import pytest
 from sweet_rl.dialogues import Domain, HumanReply, HumanSettings, ScriptedHuman
 from sweet_rl.dialogues import simulate as module
 from sweet_rl.dialogues.simulate import CollectionSettings, PlayerSettings, Simulation, estimate, summarise_dialogues
-from sweet_rl.isolation.rendering.settings import BrowserSettings
 from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
+from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory, read_records
 from sweet_rl.runs.step import StepSettings

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
-from sweet_rl.isolation.rendering.renderer import Rendered
 from sweet_rl.models.picture import open_picture
+from sweet_rl.rendering.renderer import Rendered
 from sweet_rl.runs.records import Task
 
 PAGE = "<html><body style='background:#204080'><h1 style='color:white'>Hello</h1></body></html>"

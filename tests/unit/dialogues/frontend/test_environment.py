@@ -4,8 +4,8 @@ import pytest
 
 from sweet_rl.dialogues.frontend.environment import DOMAIN, FrontendEnvironment, PageGrading
 from sweet_rl.dialogues.frontend.vision_human import newest_draft
-from sweet_rl.isolation.rendering.renderer import PageRenderer
 from sweet_rl.models.base import Completion
+from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
@@ -76,6 +76,6 @@ def test_tasks_with_tests_are_refused_if_all_have_them():
 def test_the_window_s_size_reaches_the_renderer(monkeypatch):
     made = {}
     monkeypatch.setattr(PageRenderer, "__init__", lambda self, **given: made.update(given))
-    PageRenderer.from_settings(PageGrading("firefox", 3, 800, 600, 7.0), javascript=True)
+    PageRenderer.from_settings(PageGrading("chromium", 3, 800, 600, 7.0))
     size = {"width": 800, "height": 600}
-    assert made == {"workers": 3, "browser": "firefox", "timeout": 7.0, "javascript": True, **size}
+    assert made == {"workers": 3, "browser": "chromium", "timeout": 7.0, **size}

@@ -8,9 +8,9 @@ import pytest
 
 from sweet_rl.dialogues.frontend.vision_human import PROMPT_VALUES, REMINDER, WITHOUT_MARKUP, VisionHuman
 from sweet_rl.dialogues.leaks import holds_markup
-from sweet_rl.isolation.rendering.renderer import Rendered
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.models.prompts import load_prompt
+from sweet_rl.rendering.renderer import Rendered
 from sweet_rl.runs.records import Task
 
 PAGE, DRAFT, BROKEN = (f"<html><body>{name}</body></html>" for name in ("reference", "draft", "broken"))

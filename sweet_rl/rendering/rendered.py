@@ -1,8 +1,8 @@
-"""What the renderer and the browsers share: the settings of a drawing, its result, and its failure."""
+"""What the renderer and its browsers share: the settings of a drawing, its result, and its failure."""
 
 from dataclasses import dataclass
 
-MAX_CHARACTERS = 4_000_000  # of a page's HTML
+LAYOUT_STYLES = ("visibility", "opacity", "color", "background-color", "background-image", "font-size")
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,6 @@ class Settings:
     width: int
     height: int
     max_height: int
-    javascript: bool
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,7 @@ class Rendered:
         png: The picture; None exactly if `failure` is given.
         width: Width of the picture in pixels (0 without one).
         height: Height of the picture in pixels (0 without one).
-        failure: {"kind": "empty", "too_large", "timeout", "crashed", "memory", "moving" or "machine", "message": what
-            happened}.
+        failure: {"kind": "empty", "too_large", "timeout", "crashed", "left" or "machine", "message": what happened}.
             A failure of kind "machine" says nothing about the page; drawing it again may work.
         layout: The browser's own layout (the result of DOMSnapshot.captureSnapshot), if it was asked for.
     """
@@ -37,14 +35,8 @@ class Rendered:
 
 
 class DrawingFailed(Exception):
-    """A page gave no picture.
+    """A page gave no picture. `kind` is "timeout", "crashed" or "left"."""
 
-    Attributes:
-        kind: "empty", "too_large", "timeout", "crashed" or "memory".
-        message: What happened.
-        by_page: Whether the page itself is certainly the cause. If not, it may be the machine.
-    """
-
-    def __init__(self, kind: str, message: str, by_page: bool = False) -> None:
+    def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
-        self.kind, self.message, self.by_page = kind, message, by_page
+        self.kind = kind

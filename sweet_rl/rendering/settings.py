@@ -11,7 +11,7 @@ class BrowserSettings:
     """How pages are drawn.
 
     Attributes:
-        browser: Browser that draws the pages; by default the first one that is found.
+        browser: Only `chromium`, the default; other browsers are refused.
         browser_workers: Number of browsers.
         page_width: Width of the browser's window, in pixels. Use one window in all steps.
         page_height: Height of that window, in pixels; a longer page makes a longer picture.
