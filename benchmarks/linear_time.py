@@ -25,11 +25,11 @@ from sweet_rl.dialogues.mini.human_server import reply_to
 from sweet_rl.dialogues.simulated_human import cut_at_sentence
 from sweet_rl.isolation.rendering import outside, scripts
 from sweet_rl.isolation.rendering.stylesheet import possible_classes
-from sweet_rl.isolation.sandbox.modules import modules_for
-from sweet_rl.isolation.sandbox.values import preview
 from sweet_rl.method.judge import read_verdict
 from sweet_rl.models.texts.markup import family_of, messages_in
 from sweet_rl.models.thinking import without_thinking
+from sweet_rl.sandbox.modules import modules_for
+from sweet_rl.sandbox.values import preview
 from sweet_rl.viewer.messages import messages_of
 from sweet_rl.viewer.views import EXPECTED_AND_GOT
 

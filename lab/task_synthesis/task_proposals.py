@@ -43,7 +43,7 @@ class SynthesisSettings:
         prompt_path: Template with {passage} and {num_tests}.
         concurrency: Largest number of proposals in progress.
         workers: Number of references checked at the same time; the number of cores by default.
-        sandbox: Kind of sandbox (see the docstring of sweet_rl/isolation/sandbox).
+        sandbox: Kind of sandbox (see the docstring of sweet_rl/sandbox).
         seed: Random seed of the passages and of sampling.
     """
 

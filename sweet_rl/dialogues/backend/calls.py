@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 
-from sweet_rl.isolation.sandbox.encode import encode
+from sweet_rl.sandbox.encode import encode
 
 NO_TEST = "is no hidden test"
 FORMS = (

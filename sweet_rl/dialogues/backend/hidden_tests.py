@@ -9,7 +9,7 @@
 
 A hidden test is a call, or a call compared with a literal (`calls.py`). The expected value is what the reference
 returns for the call (`references.py`). The literal is not used, because those of ColBench are often not what its
-references return. The docstring of `sweet_rl.isolation.sandbox` says what is promised on which system.
+references return. The docstring of `sweet_rl.sandbox` says what is promised on which system.
 """
 
 import os
@@ -23,11 +23,11 @@ from typing import cast
 from sweet_rl.dialogues.backend.extract_code import code_candidates, imported_names
 from sweet_rl.dialogues.backend.references import Reference, References, run_reference
 from sweet_rl.dialogues.protocols import MAX_ANSWER_CHARS, Grade
-from sweet_rl.isolation.sandbox.pool import Pool
-from sweet_rl.isolation.sandbox.sandbox import NO_RESULT, Job, Outcome, available_level
-from sweet_rl.isolation.sandbox.values import decode, preview, same
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
+from sweet_rl.sandbox.pool import Pool
+from sweet_rl.sandbox.sandbox import NO_RESULT, Job, Outcome, available_level
+from sweet_rl.sandbox.values import decode, preview, same
 
 CHUNK = 8  # answers that a worker takes at a time
 

@@ -16,9 +16,9 @@ from typing import cast
 
 from sweet_rl.dialogues.backend.calls import prelude, read_tests
 from sweet_rl.dialogues.backend.extract_code import function_name, imported_names
-from sweet_rl.isolation.sandbox.sandbox import Outcome, pack_tests
-from sweet_rl.isolation.sandbox.values import decode, same
 from sweet_rl.runs.records import Task
+from sweet_rl.sandbox.sandbox import Outcome, pack_tests
+from sweet_rl.sandbox.values import decode, same
 
 # Code with one of these words may give another result each time: such a reference is run more often.
 CHANCE = re.compile(

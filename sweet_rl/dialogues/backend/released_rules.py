@@ -16,9 +16,9 @@ from typing import cast
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader, result
 from sweet_rl.dialogues.backend.references import Reference, read_reference
 from sweet_rl.dialogues.protocols import Grade
-from sweet_rl.isolation.sandbox.sandbox import Outcome
-from sweet_rl.isolation.sandbox.values import as_number, decode, findable, same
 from sweet_rl.runs.records import Task
+from sweet_rl.sandbox.sandbox import Outcome
+from sweet_rl.sandbox.values import as_number, decode, findable, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")
 LISTS = {"l": list, "t": tuple}

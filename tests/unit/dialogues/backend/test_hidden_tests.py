@@ -7,9 +7,9 @@ import pytest
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.dialogues.backend.released_rules import PaperGrader
-from sweet_rl.isolation.sandbox.sandbox import Sandbox, SandboxUnavailable
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
+from sweet_rl.sandbox.sandbox import Sandbox, SandboxUnavailable
 from tests.support.grading import colbench, colbench_tasks, grade, messages, reasons
 
 ADD = "def f(x):\n    return x + 1\n"

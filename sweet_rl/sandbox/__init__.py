@@ -12,7 +12,7 @@ solution (`values.py`). `pool.py` keeps warm processes for the next answer.
 
 `--sandbox auto`, the default, takes the first of strict, seccomp and limits that the system offers, and the evaluation
 prints which one it is. `--sandbox strict` refuses anything less. Evidence: benchmarks/attacks.md, a table of attacks of
-which none succeeds at strict, and tests/integration/isolation/sandbox/test_attacks.py.
+which none succeeds at strict, and tests/integration/sandbox/test_attacks.py.
 
 What holds on every level:
 

@@ -15,7 +15,7 @@ from benchmarks.soak_grading import left, soak
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.runs.records import Task
 from tests.support.grading import grade, reasons
-from tests.unit.isolation.sandbox.test_sandbox import levels
+from tests.unit.sandbox.test_sandbox import levels
 
 TASK = Task("", REFERENCE, CALLS)
 ONE_CALL = Task("", REFERENCE, {"test1": "f(1)"})  # for answers that wait for their time limit, once per call

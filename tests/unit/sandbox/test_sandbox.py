@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.isolation.sandbox import confine
-from sweet_rl.isolation.sandbox.modules import modules_for
-from sweet_rl.isolation.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, available_level, pack_tests
-from sweet_rl.isolation.sandbox.values import decode
+from sweet_rl.sandbox import confine
+from sweet_rl.sandbox.modules import modules_for
+from sweet_rl.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, available_level, pack_tests
+from sweet_rl.sandbox.values import decode
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 EVERYTHING = modules_for({"os"})
 
 
@@ -298,7 +298,7 @@ class Clock:
 
     def __init__(self, monkeypatch, share: float, sleeps: bool):
         self.now, self.share, self.sleeps = 0.0, share, sleeps
-        monkeypatch.setattr("sweet_rl.isolation.sandbox.sandbox.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("sweet_rl.sandbox.sandbox.time.monotonic", lambda: self.now)
         monkeypatch.setattr(Sandbox, "_cpu_seconds", lambda _: 0.0 if self.sleeps else self.share * self.now)
         monkeypatch.setattr(
             Sandbox, "_seconds_without_cpu", lambda _: 0.0 if self.sleeps else (1 - self.share) * self.now
@@ -335,7 +335,7 @@ def test_the_wait_for_a_cpu_is_read_of_the_child_and_not_of_another_process(sand
 
 
 def test_a_thread_that_gives_up_its_cpu_often_has_no_excuse_and_at_limits_none_has(tmp_path, monkeypatch):
-    monkeypatch.setattr("sweet_rl.isolation.sandbox.sandbox.Path", lambda path: tmp_path / path.lstrip("/"))
+    monkeypatch.setattr("sweet_rl.sandbox.sandbox.Path", lambda path: tmp_path / path.lstrip("/"))
     sandbox = Sandbox.__new__(Sandbox)
     sandbox._process = subprocess.Popen.__new__(subprocess.Popen)
     sandbox._process.pid, sandbox._process._child_created = 5, False
@@ -437,7 +437,7 @@ def test_strict_refuses_where_there_are_no_namespaces_and_auto_says_what_it_take
 
 
 def test_an_unavailable_level_is_refused_by_name(monkeypatch):
-    monkeypatch.setattr("sweet_rl.isolation.sandbox.sandbox.Sandbox.__init__", _refuse)
+    monkeypatch.setattr("sweet_rl.sandbox.sandbox.Sandbox.__init__", _refuse)
     with pytest.raises(SandboxUnavailable, match="'strict' is not available"):
         available_level("strict")
 
@@ -451,6 +451,6 @@ def test_a_warm_process_that_hangs_at_its_start_is_ended(tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr("sweet_rl.isolation.sandbox.sandbox.START_SECONDS", 0.05)
+    monkeypatch.setattr("sweet_rl.sandbox.sandbox.START_SECONDS", 0.05)
     with pytest.raises(SandboxUnavailable, match="did not start within"):
         Sandbox("limits", 1.0, 64)

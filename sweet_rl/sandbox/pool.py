@@ -7,9 +7,9 @@ from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
 
-from sweet_rl.isolation.sandbox.encode import encode
-from sweet_rl.isolation.sandbox.modules import ENCODINGS, EVERYTHING, KNOWN_PACKAGES, modules_for
-from sweet_rl.isolation.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, pack_tests
+from sweet_rl.sandbox.encode import encode
+from sweet_rl.sandbox.modules import ENCODINGS, EVERYTHING, KNOWN_PACKAGES, modules_for
+from sweet_rl.sandbox.sandbox import Job, Outcome, Sandbox, SandboxUnavailable, pack_tests
 
 logger = logging.getLogger(__name__)
 

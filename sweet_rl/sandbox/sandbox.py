@@ -1,6 +1,6 @@
 """The grading process's end of a warm process: hand one answer to one child, read its results, count its time.
 
-`sweet_rl/isolation/sandbox/__init__.py` says what is promised.
+`sweet_rl/sandbox/__init__.py` says what is promised.
 """
 
 import marshal
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 
-from sweet_rl.isolation.sandbox.confine import LEVELS
 from sweet_rl.runs.errors import UserError
+from sweet_rl.sandbox.confine import LEVELS
 
 MAX_RESULT_BYTES = 8 << 20
 # One thread for numpy, none for the Arrow that pandas loads: a process with threads cannot enter a namespace.

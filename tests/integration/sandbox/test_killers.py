@@ -12,7 +12,7 @@ import pytest
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.runs.records import Task
-from tests.unit.isolation.sandbox.test_sandbox import levels
+from tests.unit.sandbox.test_sandbox import levels
 
 HONEST = "import os\ndef f(x):\n    return x + 1"
 LOOKS_ROUND = "import os\ndef f(x):\n    return x + 1 if os.listdir('.') == [] else 0"

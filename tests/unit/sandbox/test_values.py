@@ -17,9 +17,9 @@ import pytest
 
 from sweet_rl.dialogues.backend import released_rules
 from sweet_rl.dialogues.backend.released_rules import equal_as_released
-from sweet_rl.isolation.sandbox import values
-from sweet_rl.isolation.sandbox.encode import Unserialisable, encode
-from sweet_rl.isolation.sandbox.values import decode, preview, same
+from sweet_rl.sandbox import values
+from sweet_rl.sandbox.encode import Unserialisable, encode
+from sweet_rl.sandbox.values import decode, preview, same
 
 NAN = float("nan")
 

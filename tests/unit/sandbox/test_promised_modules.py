@@ -10,11 +10,11 @@ from importlib.util import find_spec
 import pytest
 
 from sweet_rl.dialogues.backend.extract_code import imported_names
-from sweet_rl.isolation.sandbox.encode import encode
-from sweet_rl.isolation.sandbox.modules import COMMON_MODULES, STANDARD_MODULES, STANDARD_SUBMODULES
-from sweet_rl.isolation.sandbox.pool import Pool
-from sweet_rl.isolation.sandbox.sandbox import Job, available_level, pack_tests
-from sweet_rl.isolation.sandbox.values import decode
+from sweet_rl.sandbox.encode import encode
+from sweet_rl.sandbox.modules import COMMON_MODULES, STANDARD_MODULES, STANDARD_SUBMODULES
+from sweet_rl.sandbox.pool import Pool
+from sweet_rl.sandbox.sandbox import Job, available_level, pack_tests
+from sweet_rl.sandbox.values import decode
 
 ENCODE = """
 import codecs

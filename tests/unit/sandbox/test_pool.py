@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from sweet_rl.isolation.sandbox.pool import MAX_IMPORTS, MAX_NAMES, Pool, _Turns
-from sweet_rl.isolation.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, pack_tests
+from sweet_rl.sandbox.pool import MAX_IMPORTS, MAX_NAMES, Pool, _Turns
+from sweet_rl.sandbox.sandbox import Job, Sandbox, SandboxUnavailable, pack_tests
 
 MACHINE = ("machine", "ran out of wall time")
 ONE = ("value", b"1")
@@ -38,7 +38,7 @@ class FakeSandbox:
 
 @pytest.fixture
 def pool(monkeypatch):
-    monkeypatch.setattr("sweet_rl.isolation.sandbox.pool.Sandbox", FakeSandbox)
+    monkeypatch.setattr("sweet_rl.sandbox.pool.Sandbox", FakeSandbox)
     FakeSandbox.script, FakeSandbox.made = [], []
     pool = Pool("strict", 1.0, 64, workers=2)
     yield pool
