@@ -43,7 +43,7 @@ class SynthesisSettings:
         prompt_path: Template with {passage} and {num_tests}.
         concurrency: Largest number of proposals in progress.
         workers: Number of references checked at the same time; the number of cores by default.
-        sandbox: Kind of sandbox (see the docstring of sweet_rl/sandbox).
+        sandbox: "seccomp", or "none": answers run as plain processes (docs/safety.md).
         seed: Random seed of the passages and of sampling.
     """
 
@@ -57,7 +57,7 @@ class SynthesisSettings:
     prompt_path: Annotated[str, UNRECORDED] = str(PROMPT)  # the hash of the template is recorded
     concurrency: Annotated[int, UNRECORDED] = 64
     workers: Annotated[int | None, UNRECORDED] = None
-    sandbox: Annotated[Literal["auto", "strict", "seccomp", "limits"], UNRECORDED] = "auto"
+    sandbox: Annotated[Literal["seccomp", "none"], UNRECORDED] = "seccomp"
     seed: int = 0
 
     def __post_init__(self) -> None:

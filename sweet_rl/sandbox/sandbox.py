@@ -1,30 +1,38 @@
-"""The grading process's end of a warm process: hand one answer to one child, read its results, count its time.
+"""The grading process's end: hand an answer to a child of a fork server, read its results, count its time.
 
 `sweet_rl/sandbox/__init__.py` says what is promised.
 """
 
+import json
 import marshal
+import math
 import os
-import re
 import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-import zoneinfo
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.sandbox.confine import LEVELS
+from sweet_rl.sandbox.modules import modules_for
 
-MAX_RESULT_BYTES = 8 << 20
-# One thread for numpy, none for the Arrow that pandas loads: a process with threads cannot enter a namespace.
-# MALLOC_ARENA_MAX: a thread would reserve 64 MB of the address space, which is limited, for its own heap.
-# LD_BIND_NOW: symbols are bound once at the start, not again by each child.
+LEVELS = ("seccomp", "none")
+REMOVED_LEVELS = {
+    "auto": "it is the default: leave the flag out.",
+    "strict": "the sandbox allows less than that now, on every Linux: leave the flag out.",
+    "limits": "--sandbox none runs answers as plain processes.",
+    "off": "--sandbox none runs answers as plain processes.",
+}
+# OPENBLAS and OMP: numpy computes in one thread. MALLOC_ARENA_MAX: a thread would reserve 64 MB of the address space,
+# which is limited, for its own heap. LD_BIND_NOW: symbols are bound once at the start, not again by each child.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -32,23 +40,23 @@ ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
-LIBRARIES = ("site-packages", "dist-packages")  # folders of installed packages, which an answer may read
-REASONS = {"exception", "memory", "unserialisable", "forbidden", "syntax error"}
-# Polling interval for results, in seconds. The parent is notified only when the child exits.
-POLL_SECONDS = 0.02
-HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)
-MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
-PATIENCE = 10  # wall time of a test, in clock limits, after which waiting for a CPU is a failure of the machine
-MAX_VOLUNTARY_SWITCHES = 200  # of a thread that computes; answers that sleep and lock have more
-CONTROL_SECONDS = 60  # in which the warm process replies, also on an overloaded machine
-START_SECONDS = 300  # in which it loads its modules and confines itself
+REASONS = {"exception", "memory", "unserialisable", "forbidden", "missing module", "syntax error"}
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
+MAX_RESULT_BYTES = 8 << 20
+MAX_THREADS = 64
+MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
+CLOCK_FACTOR = 10  # seconds by the clock for each second of CPU time
+POLL_SECONDS = 0.02
+HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)  # on Linux a reader is woken when the child ends only
+START_SECONDS = 300  # in which a fork server loads its modules
+CONTROL_SECONDS = 60  # in which it forks
+REMEDY = "It needs Linux with seccomp. Elsewhere grade in a container, and there, if need be, with --sandbox none."
 
 Outcome = tuple[str, "bytes | str"]
 
 
 class SandboxUnavailable(UserError):
-    """The requested level is not available on this system."""
+    """This system has no sandbox."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +64,12 @@ class Job:
     """The tests of one answer.
 
     Attributes:
-        texts: texts that may be the code, best first; the first that is Python and lacks no name is run.
-        tests: what `pack_tests` makes of the test calls.
-        count: how many outcomes there are: one per test.
-        own: the names that the calls must take from the answer, not from the prelude.
+        texts: Texts that may be the code, best first; the first that is Python and lacks no name is run.
+        tests: What `pack_tests` makes of the test calls.
+        count: Number of tests.
+        own: The names that the calls must take from the answer, not from the prelude.
         scope: "module", or "function": what the code defines is local, as in the released grader.
-        longest: bytes that the text of a value may have; a longer one is a wrong value. None: no such limit.
+        longest: Bytes that the text of a value may have; a longer one is a wrong value. None: no such limit.
     """
 
     texts: list[str]
@@ -73,66 +81,69 @@ class Job:
 
 
 def pack_tests(calls: Sequence[CodeType], prelude: CodeType | None = None) -> bytes:
-    """The `tests` of jobs, made once per task.
+    """Return the `tests` of jobs, made once per task.
 
     Args:
-        calls: one expression per test, compiled.
-        prelude: imports and constants that only the calls see, compiled.
+        calls: One expression per test, compiled.
+        prelude: Imports and constants that only the calls see, compiled.
     """
     return marshal.dumps(([*calls], prelude))
 
 
 class Sandbox:
-    """One warm process. Not for use by two threads at the same time.
+    """One fork server. Not for use by two threads at the same time.
 
     Args:
-        level: strict, seccomp or limits.
-        timeout: CPU seconds per test. The clock limit is three times that and at least one second.
-        memory_mb: memory that an answer may use beyond the interpreter's own.
-        modules: what is imported before the process is confined.
-        hash_seed: its PYTHONHASHSEED.
+        level: "seccomp" or "none".
+        timeout: CPU seconds per test. The limit by the clock is ten times that, at least one second.
+        memory_mb: Memory that an answer may use beyond the interpreter's own.
+        modules: What is loaded before the server is confined.
+        hash_seed: PYTHONHASHSEED of the server.
 
     Raises:
-        SandboxUnavailable: the level is not available here.
+        SandboxUnavailable: The system refuses it.
     """
 
     def __init__(self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0):
-        self.level, self.timeout, self.modules = level, timeout, modules
-        self._clock_timeout = max(3 * timeout, 1.0)
-        self._clearing_up = False  # whether the warm process has not said yet that it is done with the last child
+        self._level, self._timeout, self._clock_timeout = level, timeout, max(CLOCK_FACTOR * timeout, 1.0)
         self._control, theirs = socket.socketpair()
-        self._control.settimeout(START_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-s", "-B", str(Path(__file__).with_name("warm.py")), str(theirs.fileno())],
+                [
+                    sys.executable,
+                    "-S",
+                    "-s",
+                    "-B",
+                    str(Path(__file__).with_name("fork_server.py")),
+                    str(theirs.fileno()),
+                ],
                 pass_fds=[theirs.fileno()],
                 env={"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT},
                 cwd="/",
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        path = [os.path.abspath(folder) for folder in sys.path if folder]
         settings = {
             "level": level,
             "memory_mb": memory_mb,
+            "cpu_seconds": math.ceil(self._clock_timeout),
             "modules": list(modules),
-            "path": path,
-            "libraries": [folder for folder in path if Path(folder).name in LIBRARIES],
-            "time_zones": [*zoneinfo.TZPATH],
+            "path": [os.path.abspath(folder) for folder in sys.path if folder],
         }
         try:
-            send_frame(self._control, marshal.dumps(settings))
-            problem = self._receive(int.from_bytes(self._receive(4), "little")).decode()
-        except TimeoutError:
-            self._process.kill()
-            problem = f"the warm process did not start within {START_SECONDS} s"
-        except (OSError, EOFError):
-            problem = "the warm process ended while it started"
+            assert self._process.stdin is not None
+            with self._process.stdin as pipe:
+                pipe.write(marshal.dumps(settings))
+            self._control.settimeout(START_SECONDS)
+            reply = self._control.recv(1000).decode() or "its process ended while it loaded its modules"
+        except OSError as error:
+            reply = str(error)
         self._control.settimeout(CONTROL_SECONDS)
-        if problem:
+        if reply != "ready":
+            self._process.kill()
             self.close()
-            raise SandboxUnavailable(f"The sandbox level '{level}' is not available: {problem}.")
+            raise SandboxUnavailable(f"The sandbox does not start: {reply}. {REMEDY}")
 
     def run(self, job: Job) -> list[Outcome]:
         """Run all tests of one answer in children that run nothing else.
@@ -143,10 +154,10 @@ class Sandbox:
         Returns:
             One outcome per test: ("value", text), where text is untrusted (`values.decode`), or (reason, message).
             Reasons: those of `REASONS`, timeout, exited (the process ended itself or crashed), output (too much),
-            wrong value (longer than `job.longest`), machine (not the answer's fault; the rest is not run).
+            wrong value (longer than `job.longest`).
 
         Raises:
-            OSError, EOFError: the warm process has ended.
+            OSError, EOFError: The fork server has ended.
         """
         outcomes: list[Outcome] = []
         timeouts = 0
@@ -154,127 +165,63 @@ class Sandbox:
             if timeouts >= MAX_TIMEOUTS:
                 outcomes.append(("timeout", f"not run: {timeouts} tests before it ran out of time"))
                 continue
-            fresh, ending = self._run_child(job, len(outcomes))
-            outcomes += fresh
-            if ending is None or ending[0] == "exited" and fresh:
-                continue
-            missing = job.count - len(outcomes) if ending[0] == "machine" else 1
-            outcomes += [ending] * missing
-            timeouts += ending[0] == "timeout"
+            finished, ending = self._run_child(job, len(outcomes))
+            outcomes += finished
+            if ending is not None and not (ending[0] == "exited" and finished):
+                outcomes.append(ending)
+                timeouts += ending[0] == "timeout"
         return outcomes
 
     def _run_child(self, job: Job, first: int) -> tuple[list[Outcome], Outcome | None]:
-        """Outcomes of the tests from `first` on that one child finished, and how the next one ended the child (None:
-        all are finished)."""
-        outcomes: list[Outcome] = []
-        ending: Outcome | str | None = None  # "ended": the child did
-        expected = job.count - first
-        message = (job.texts, job.tests, [*job.own], job.scope, first)
-        with self._fork() as connection:
-            try:
-                connection.settimeout(CONTROL_SECONDS)
-                send_frame(connection, marshal.dumps(message))
-            except OSError:
-                ending = ("exited", "the process ended before it read its job")
-            connection.setblocking(False)
-            results = _Results(connection, expected, job.longest)
-            while ending is None and len(outcomes) < expected:
-                ending = self._next(results, outcomes)
-        self._end_child()
-        return outcomes, _death(self._cleared_up()) if isinstance(ending, str) else ending
-
-    def _end_child(self) -> None:
-        self._control.sendall(b"K")
-        self._clearing_up = True
-
-    def _cleared_up(self) -> str:
-        """Wait until the warm process has cleared up after its last child; that one's wait status."""
-        status = self._receive(24).decode().strip() if self._clearing_up else ""
-        self._clearing_up = False
-        return status
-
-    def _fork(self) -> socket.socket:
-        self._cleared_up()
-        ours, theirs = socket.socketpair()
-        try:
+        """Outcomes of the tests from `first` on that one child finished, and how the next one ended it (None: all are
+        finished). The child is killed in the end. The server reaps it when it has forked the next one, so until then
+        its id is no other process's."""
+        connection, theirs = socket.socketpair()
+        with connection:
             with theirs:
                 socket.send_fds(self._control, [b"J"], [theirs.fileno()])
-        except BaseException:
-            ours.close()
-            raise
-        return ours
+            connection.settimeout(CONTROL_SECONDS)
+            with suppress(OSError):  # a child that has ended has no results either
+                connection.sendall(marshal.dumps((job.texts, job.tests, [*job.own], job.scope, first)))
+                connection.shutdown(socket.SHUT_WR)
+            connection.setblocking(False)
+            child = _Child(connection)
+            try:
+                return self._results(child, job.count - first, job.longest)
+            finally:
+                child.kill(with_group=self._level == "none")
 
-    def _next(self, results: "_Results", outcomes: list) -> Outcome | str | None:
-        """Add at least one outcome, or return how the test ended: an outcome, or "ended" if the child did.
-
-        Time is counted from the first look that finds no result. The time in which a thread of the child was ready
-        to run and waited for a CPU is not the answer's: it is taken off the time by the clock. Sleeping and blocking
-        are not taken off, and CPU time counts for all threads together, so an answer cannot wait on purpose.
-        """
+    def _results(self, child: "_Child", count: int, longest: int | None) -> tuple[list[Outcome], Outcome | None]:
+        """Read what a child writes. The time of a test is counted from the first look that finds no result, without the
+        time in which the child waits for a CPU."""
+        outcomes: list[Outcome] = []
         start = None
-        while True:
-            known = len(outcomes)
-            ending = results.read(outcomes, POLL_SECONDS)
-            if ending is not None or len(outcomes) > known:
-                return ending
-            now = time.monotonic(), self._cpu_seconds(), self._seconds_without_cpu()
-            start = start or now
-            elapsed, cpu, waited = (after - before for before, after in zip(start, now, strict=True))
-            if cpu >= self.timeout:
-                return ("timeout", f"over {self.timeout:g} s of CPU time")
-            if elapsed - max(0.0, waited) >= self._clock_timeout:
-                limit = f"the limit by the clock for {self.timeout:g} s of CPU time"
-                return ("timeout", f"over {self._clock_timeout:g} s, {limit}")
-            if elapsed >= PATIENCE * self._clock_timeout:
-                spent = f"{cpu:.1f} of {self.timeout:g} s of CPU time in {elapsed:.1f} s"
-                return ("machine", f"ran out of wall time: {spent}, of which it waited {waited:.1f} s for a CPU")
-
-    def _cpu_seconds(self) -> float:
-        self._control.sendall(b"T")
-        return float(self._receive(24))
-
-    def _seconds_without_cpu(self) -> float:
-        """Seconds that a thread of the child was ready to run but had no CPU, the longest of all; 0 if unknown.
-
-        A thread that often gave up its CPU by itself is left out: on a loaded machine it waits after each short sleep.
-        So is every thread at the level limits, where an answer can lower its priority or start other processes.
-        """
-        if self.level == "limits":
-            return 0.0
-        pid = str(self._process.pid)
-        try:
-            for _ in range(2 if self.level == "strict" else 1):  # at strict, pid 1 of the namespace is between
-                pid = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
-            waits = [0]
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                gave_up = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (thread / "status").read_text(), re.MULTILINE)
-                if gave_up is not None and int(gave_up[1]) < MAX_VOLUNTARY_SWITCHES:
-                    waits.append(int((thread / "schedstat").read_text().split()[1]))
-            return max(waits) / 1e9
-        except (OSError, LookupError, ValueError, TypeError):
-            return 0.0
-
-    def _receive(self, count: int) -> bytes:
-        if self.level == "limits":  # there an answer can stop its warm process
-            self._process.send_signal(signal.SIGCONT)
-        data = b""
-        while len(data) < count:
-            piece = self._control.recv(count - len(data))
-            if not piece:
-                raise EOFError("the warm process of the sandbox has ended")
-            data += piece
-        return data
-
-    def ready(self) -> bool:
-        """Whether the warm process lives and has cleared up after its last answer."""
-        try:
-            self._cleared_up()
-        except (OSError, EOFError):
-            return False
-        return self._process.poll() is None
+        buffer = b""
+        while len(outcomes) < count:
+            data = child.read()
+            if data is None:
+                clock, cpu = time.monotonic() - child.seconds_without_cpu(), child.cpu_seconds()
+                if start is None or not child.started:
+                    start = clock, cpu
+                if cpu - start[1] >= self._timeout:
+                    return outcomes, ("timeout", f"over {self._timeout:g} s of CPU time")
+                if clock - start[0] >= self._clock_timeout:
+                    return outcomes, ("timeout", f"over {self._clock_timeout:g} s by the clock")
+                if child.threads() > MAX_THREADS:
+                    return outcomes, ("forbidden", f"more than {MAX_THREADS} threads")
+                continue
+            if not data:
+                return outcomes, ("exited", "the process ended")
+            *lines, buffer = (buffer + data).split(b"\n")
+            outcomes += [outcome(line, longest) for line in lines[: count - len(outcomes)]]
+            if len(buffer) > MAX_RESULT_BYTES:
+                return outcomes, ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
+            if lines:
+                start = None
+        return outcomes, None
 
     def close(self) -> None:
-        """End the warm process and wait for it."""
+        """End the server and wait for it."""
         self._control.close()
         try:
             self._process.wait(timeout=5)
@@ -282,100 +229,198 @@ class Sandbox:
             self._process.kill()
             self._process.wait()
 
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
-class _Results:
-    """Reads what a child sends as outcomes; bounded, whatever the child sends."""
 
-    def __init__(self, connection: socket.socket, expected: int, longest: int | None):
-        self._connection, self._expected, self._longest = connection, expected, longest
-        self._buffer, self._flood = bytearray(), False
+class _Child:
+    """A child of a fork server, seen from its socket. Its id comes before all that it sends of its job."""
+
+    def __init__(self, connection: socket.socket):
+        self._connection, self._pid = connection, 0
+        self._asked = time.monotonic()
         self._poll = select.poll()
         self._poll.register(connection, HUNG_UP)
 
-    def read(self, outcomes: list, seconds: float):
-        """Add the outcomes that arrive within `seconds`; "ended" at the end, ("output", ...) for too much."""
-        self._poll.poll(int(seconds * 1000))
-        while True:
-            try:
-                data = self._connection.recv(1 << 18)
-            except BlockingIOError:
-                return None
-            except OSError:
-                data = b""
+    def read(self) -> bytes | None:
+        """What it has sent; None if nothing yet, b"" at its end. Raises EOFError if it never started."""
+        self._poll.poll(POLL_SECONDS * 1000)
+        try:
+            data = self._connection.recv(1 << 20)
+        except BlockingIOError:
+            if not self._pid and time.monotonic() > self._asked + CONTROL_SECONDS:
+                raise EOFError("the fork server of the sandbox does not answer") from None
+            return None
+        except OSError:
+            data = b""
+        if not self._pid:
             if not data:
-                return "ended"
-            if len(data) > 1 << 15 and not self._flood:  # the child may be waiting for us to read
-                self._flood = True
-                self._poll.modify(self._connection, HUNG_UP | select.POLLIN)
-            self._buffer += data
-            self._take_frames(outcomes)
-            if len(self._buffer) > MAX_RESULT_BYTES:
-                return ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
-            if len(outcomes) >= self._expected:
-                return None
+                raise EOFError("the fork server of the sandbox has ended")
+            self._pid = int(data[:10])
+            return data[10:] or None
+        if len(data) > 1 << 15:  # it may be waiting for us to read
+            self._poll.modify(self._connection, HUNG_UP | select.POLLIN)
+        return data
 
-    def _take_frames(self, outcomes: list) -> None:
-        buffer, start = self._buffer, 0
-        while len(buffer) - start >= 4 and len(outcomes) < self._expected:
-            end = start + 4 + int.from_bytes(buffer[start : start + 4], "little")
-            if end > len(buffer):
-                break
-            if self._longest is not None and end - start - 5 > self._longest:
-                outcomes.append(("wrong value", f"a value of {end - start - 5} bytes, far more than expected"))
-            else:
-                outcomes.append(_outcome(bytes(buffer[start + 4 : end])))
-            start = end
-        del buffer[:start]
+    @property
+    def started(self) -> bool:
+        return self._pid != 0
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds that it and its threads have used; 0 if the system does not tell (macOS)."""
+        try:
+            return time.clock_gettime((~self._pid << 3) | 2) if self._pid else 0.0
+        except OSError:
+            return 0.0
+
+    def seconds_without_cpu(self) -> float:
+        """Seconds that its main thread was ready to run but had no CPU; 0 if the system does not tell."""
+        try:
+            return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[1]) / 1e9
+        except (OSError, LookupError):
+            return 0.0
+
+    def threads(self) -> int:
+        """Number of its threads; 0 if the system does not tell."""
+        try:
+            return os.stat(f"/proc/{self._pid}/task").st_nlink - 2
+        except OSError:
+            return 0
+
+    def kill(self, with_group: bool) -> None:
+        for stop in (os.kill, os.killpg) if with_group else (os.kill,):
+            if self._pid:
+                with suppress(ProcessLookupError, PermissionError):
+                    stop(self._pid, signal.SIGKILL)
 
 
-def send_frame(connection: socket.socket, data: bytes) -> None:
-    connection.sendall(len(data).to_bytes(4, "little") + data)
-
-
-def _outcome(frame: bytes) -> Outcome:
-    """The outcome that a child's frame stands for; the frame may be forged."""
-    if frame[:1] == b"V":
-        return ("value", frame[1:])
-    if frame[:1] == b"E":
-        reason, _, message = frame[1:].decode("utf-8", "replace").partition("\n")
-        if reason in REASONS:
-            return (reason, message[:300])
+def outcome(line: bytes, longest: int | None) -> Outcome:
+    """The outcome that a line of a child stands for; the line may be forged."""
+    if line[:1] == b"V":
+        if longest is not None and len(line) - 1 > longest:
+            return ("wrong value", f"a value of {len(line) - 1} bytes, far more than expected")
+        return ("value", line[1:])
+    try:
+        reason, message = json.loads(b"[" + line[1:] + b"]")
+    except (ValueError, RecursionError):
+        return NO_RESULT
+    if type(reason) is str and reason in REASONS:
+        return (reason, str(message)[:300])
     return NO_RESULT
 
 
-def _death(status: str) -> Outcome:
-    """How a child ended, from its wait status."""
-    try:
-        code = os.waitstatus_to_exitcode(int(status))
-    except ValueError:
-        return ("exited", "the process ended")
-    if code < 0:
-        return ("exited", f"the process was ended by signal {-code}")
-    return ("exited", f"the process ended itself with status {code}")
-
-
-def available_level(wanted: str) -> tuple[str, str]:
-    """The level to use, and why no stronger one.
+class Pool:
+    """Fork servers of several kinds, kept for the next answer. Several threads may use it at the same time.
 
     Args:
-        wanted: auto (the strongest level that this system offers), strict, seccomp or limits.
+        level, timeout, memory_mb: See `Sandbox`.
+        workers: Number of jobs that will run at the same time.
 
     Raises:
-        SandboxUnavailable: a named level is not available here.
-        UserError: there is no level of that name.
+        SandboxUnavailable: This system has no sandbox.
+        UserError: There is no level of that name.
     """
-    if wanted not in ("auto", *LEVELS):
-        raise UserError(f"--sandbox {wanted}: must be one of auto, {', '.join(LEVELS)}.")
-    problems: list[str] = []
-    for level in LEVELS if wanted == "auto" else (wanted,):
-        try:
-            Sandbox(level, timeout=1.0, memory_mb=64).close()
-            return level, " ".join(problems)
-        except SandboxUnavailable as error:
-            problems.append(str(error))
-    raise SandboxUnavailable(
-        " ".join(problems)
-        + " Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1 or"
-        + " kernel.apparmor_restrict_unprivileged_userns=0, docker run --security-opt seccomp=unconfined),"
-        + " or choose --sandbox auto."
-    )
+
+    def __init__(self, level: str, timeout: float, memory_mb: int, workers: int):
+        check_level(level)
+        self.level, self._timeout, self._memory_mb = level, timeout, memory_mb
+        self._most_idle = 6 * workers + 8
+        self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
+        self._lock = threading.Lock()
+        # References run a few times only, on servers of several kinds: to wait costs less than to start another one.
+        self._reference_turns = defaultdict(lambda: threading.Semaphore(max(1, workers // 4)))
+        self._closed = False
+
+    def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:
+        """Run a job on a server that has loaded what its texts import; once more on a new one if that server ends.
+
+        Args:
+            role: "reference" or "answer". Servers of one role never run jobs of another.
+            seed: PYTHONHASHSEED of the server.
+            job: Code and tests.
+            imports: Names of modules that the texts and the prelude import.
+
+        Returns:
+            One outcome per test (`Sandbox.run`).
+        """
+        key = (role, seed, modules_for(imports, "\n".join(job.texts)))
+        if role != "reference":
+            return self._run(key, job)
+        with self._lock:
+            turn = self._reference_turns[key]
+        with turn:
+            return self._run(key, job)
+
+    def _run(self, key: tuple, job: Job) -> list[Outcome]:
+        for attempt in range(2):
+            sandbox = self._take(key) if attempt == 0 else self._start(key)
+            try:
+                outcomes = sandbox.run(job)
+            except (OSError, EOFError):
+                sandbox.close()
+                continue
+            except BaseException:
+                sandbox.close()
+                raise
+            self._give_back(key, sandbox)
+            return outcomes
+        return [("exited", "the sandbox ended while it ran this answer")] * job.count
+
+    def _start(self, key: tuple) -> Sandbox:
+        return Sandbox(self.level, self._timeout, self._memory_mb, modules=key[2], hash_seed=key[1])
+
+    def _take(self, key: tuple) -> Sandbox:
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("this pool is closed")
+                idle = self._idle.get(key)
+                sandbox = idle.pop() if idle else None
+            if sandbox is None:
+                return self._start(key)
+            if sandbox.alive():
+                return sandbox
+            sandbox.close()
+
+    def _give_back(self, key: tuple, sandbox: Sandbox) -> None:
+        """Keep the server for the next job. If there are too many, the kind that was used longest ago loses one."""
+        surplus = []
+        with self._lock:
+            self._idle.setdefault(key, []).append(sandbox)
+            self._idle.move_to_end(key)
+            while self._idle and (self._closed or sum(map(len, self._idle.values())) > self._most_idle):
+                oldest = next(iter(self._idle))
+                surplus.append(self._idle[oldest].pop())
+                if not self._idle[oldest]:
+                    del self._idle[oldest]
+        for extra in surplus:
+            extra.close()
+
+    def close(self) -> None:
+        """End every server. The pool cannot be used afterwards."""
+        with self._lock:
+            self._closed = True
+            sandboxes = [sandbox for idle in self._idle.values() for sandbox in idle]
+            self._idle.clear()
+        for sandbox in sandboxes:
+            sandbox.close()
+
+
+def check_level(level: str) -> None:
+    """Check that this system has the level.
+
+    Raises:
+        UserError: There is no level of that name.
+        SandboxUnavailable: The system refuses it.
+    """
+    if level in REMOVED_LEVELS:
+        raise UserError(f"--sandbox {level} is gone: {REMOVED_LEVELS[level]}")
+    if level not in LEVELS:
+        raise UserError(f"--sandbox {level}: must be one of {', '.join(LEVELS)}.")
+    sandbox = Sandbox(level, timeout=10.0, memory_mb=64)
+    try:
+        ((reason, _),) = sandbox.run(Job([""], pack_tests([compile("open('/')", "test", "eval")]), 1))
+    finally:
+        sandbox.close()
+    if level != "none" and reason != "forbidden":
+        raise SandboxUnavailable(f"The sandbox does not hold: seccomp is refused here. {REMEDY}")

@@ -67,9 +67,9 @@ def test_humans_are_named_in_rows_and_measured_by_their_replies(tmp_path):
     # 3. A table of one run names its human, and the win rate against another human is refused.
     graded = {name: tmp_path / f"{name}.graded.jsonl" for name in ("scripted", "llm")}
     for name in graded:
-        done = call("evaluate_code.py", input_path=files[name], output_path=graded[name], sandbox="limits")
+        done = call("evaluate_code.py", input_path=files[name], output_path=graded[name], sandbox="none")
         assert done.code == 0 and f"{humans[name][0]['name']} (" in done.out, done.err
-    again = {"input_path": files["llm"], "output_path": tmp_path / "again.jsonl", "sandbox": "limits"}
+    again = {"input_path": files["llm"], "output_path": tmp_path / "again.jsonl", "sandbox": "none"}
     refused = call("evaluate_code.py", **again, baseline=graded["scripted"])
     assert refused.code == 2 and "humans" in refused.err
     mixed = call("evaluate_code.py", **again, baseline=graded["scripted"], mix_humans=True)

@@ -27,17 +27,17 @@ class CodeGrading:
     """How answers are run.
 
     Attributes:
-        timeout: CPU seconds per test; three times as many seconds by the clock.
+        timeout: CPU seconds per test; ten times as many seconds by the clock.
         memory_mb: Memory that an answer may use, in MB.
         workers: Number of answers that are graded at the same time; two per core by default.
-        sandbox: Level of the sandbox: auto, strict, seccomp or limits (docs/safety.md).
+        sandbox: "seccomp", or "none" to run answers as plain processes, in a container (docs/safety.md).
         paper_grader: Grade by the rules of the released code, only to compare with its figures.
     """
 
     timeout: float = 1.0
     memory_mb: int = 256
     workers: Annotated[int | None, UNRECORDED] = None
-    sandbox: str = "auto"
+    sandbox: str = "seccomp"
     paper_grader: bool = False
 
 

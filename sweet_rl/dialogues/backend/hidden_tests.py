@@ -25,8 +25,7 @@ from sweet_rl.dialogues.backend.references import Reference, References, run_ref
 from sweet_rl.dialogues.protocols import MAX_ANSWER_CHARS, Grade
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
-from sweet_rl.sandbox.pool import Pool
-from sweet_rl.sandbox.sandbox import NO_RESULT, Job, Outcome, available_level
+from sweet_rl.sandbox.sandbox import NO_RESULT, Job, Outcome, Pool
 from sweet_rl.sandbox.values import decode, preview, same
 
 CHUNK = 8  # answers that a worker takes at a time
@@ -35,48 +34,48 @@ CHUNK = 8  # answers that a worker takes at a time
 class CodeGrader(AbstractContextManager):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
-    Failures: wrong value, exception, timeout, memory, forbidden, unserialisable, exited, output, syntax error; no
-    answer, too long, no code, another name (code that does not define the function). Evidence: {"level", "tests":
-    [{"name", "passed", "reason"?, "message"?}]}.
+    Failures: wrong value, exception, timeout, memory, forbidden, missing module, unserialisable, exited, output, syntax
+    error; no answer, too long, no code, another name (code that does not define the function). Evidence: {"level",
+    "tests": [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
         timeout: CPU seconds per test, as in `sandbox.sandbox.Sandbox`.
         memory_mb: Memory that an answer may use, in MB, as there.
         workers: Number of answers graded at the same time. Default: two per core, so that no core is idle during a
             fork.
-        sandbox: Level of the sandbox, or auto. `level` is the active one, `weaker_because` why not a stronger one.
+        sandbox: "seccomp", or "none": answers run as plain processes.
 
     Raises:
-        SandboxUnavailable: The requested level is not available here.
+        SandboxUnavailable: This system has no sandbox.
         UserError: A setting is out of range.
     """
 
     scope, rules = "module", "sweet_rl"
     equal_to_itself = True  # every value; under the released rules NaN and arrays are not
 
-    def __init__(self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "auto"):
+    def __init__(
+        self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "seccomp"
+    ):
         if timeout <= 0 or memory_mb <= 0 or (workers is not None and workers <= 0):
             raise UserError(
                 f"timeout ({timeout}), memory_mb ({memory_mb}) and workers ({workers}) must be more than 0."
             )
         self.timeout, self.memory_mb = timeout, memory_mb
         self.workers = workers or 2 * (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
-        self.level, self.weaker_because = available_level(sandbox)
-        self._pool = Pool(self.level, timeout, memory_mb, self.workers)
+        self.level = sandbox
+        self._pool = Pool(sandbox, timeout, memory_mb, self.workers)
         self._references = References(self._run_reference)
 
     def describe(self) -> str:
-        """One line for people: the active level, and why it is not a stronger one."""
-        note = f" ({self.weaker_because})" if self.weaker_because else ""
-        return f"sandbox level: {self.level}{note}"
+        """One line for people: how answers are contained."""
+        note = " (answers can read and write your files and reach the network)" if self.level == "none" else ""
+        return f"sandbox: {self.level}{note}"
 
     def grade(self, task: Task, answer: str | None) -> Grade:
         """The grade of one answer: the text as the agent gave it, fences and prose included; None if it gave none."""
         reference = self._references.of(task)
         if reference.ungradable:
             return self._judge([], ungradable=reference.ungradable)
-        if reference.machine:
-            return self._judge([], machine=f"while the reference ran: {reference.machine}")
         if answer is None or not answer.strip():
             return self._all_failed(reference, "no answer")
         if len(answer) > MAX_ANSWER_CHARS:
@@ -123,10 +122,9 @@ class CodeGrader(AbstractContextManager):
 
     def _grade_code(self, reference: Reference, texts: list[str]) -> Grade:
         outcomes = self._run("answer", 0, reference, texts, reference.longest)
-        machine = next((str(content) for reason, content in outcomes if reason == "machine"), None)
         rows = zip(reference.literals, outcomes, strict=True)
         tests = [self._compare(name, reference, i, outcome) for i, (name, outcome) in enumerate(rows)]
-        return self._judge(tests, machine=machine)
+        return self._judge(tests)
 
     def _compare(self, name: str, reference: Reference, number: int, outcome: Outcome) -> dict:
         """The evidence of one test: the value of the answer compared with the value of the reference."""
@@ -148,12 +146,12 @@ class CodeGrader(AbstractContextManager):
         """Whether the tree of an answer's value stands for the reference's."""
         return same(expected, got)
 
-    def _judge(self, tests: list[dict], ungradable: str | None = None, machine: str | None = None) -> Grade:
+    def _judge(self, tests: list[dict], ungradable: str | None = None) -> Grade:
         evidence = {"level": self.level, "tests": tests}
         if self.rules != "sweet_rl":
             evidence["rules"] = self.rules
-        if ungradable or machine:
-            return Grade(None, ungradable=ungradable, machine=machine, evidence=evidence)
+        if ungradable:
+            return Grade(None, ungradable=ungradable, evidence=evidence)
         failure = next((test["reason"] for test in tests if not test["passed"]), None)
         return Grade(sum(test["passed"] for test in tests) / len(tests), failure, evidence=evidence)
 

@@ -46,7 +46,6 @@ class Reference:
         results: Texts of the values of the calls; None for a call that gives none (released rules only). Empty until
             the reference has run.
         ungradable: Reason why no answer can be graded against it.
-        machine: What the machine did to the reference; it is not kept, the next answer tries again.
     """
 
     function: str
@@ -56,7 +55,6 @@ class Reference:
     imports: set[str] = field(default_factory=set)
     results: Sequence[bytes | None] = ()
     ungradable: str | None = None
-    machine: str | None = None
 
     @cached_property
     def trees(self) -> list:
@@ -101,9 +99,6 @@ def run_reference(task: Task, run: Callable[[Reference, int], list[Outcome]]) ->
     for seed in [0, 1, 2, 3, 0, 1] if CHANCE.search(task.ground_truth) else [0, 1]:
         texts: list[bytes] = []
         for name, (reason, content) in zip(reference.literals, run(reference, seed), strict=True):
-            if reason == "machine":
-                reference.machine = str(content)
-                return reference
             if reason != "value":
                 reference.ungradable = f"the reference fails {name}: {reason}: {content!s}"
                 return reference
@@ -129,7 +124,7 @@ class References:
         self._lock = threading.Lock()
 
     def of(self, task: Task) -> Reference:
-        """What the reference of a task gives. One that the machine failed is computed again the next time."""
+        """What the reference of a task gives."""
         key = (task.ground_truth, *task.test_cases.items())
         with self._lock:
             known = self._known.get(key)
@@ -143,7 +138,7 @@ class References:
                 future.set_result(self._compute(task))
             except BaseException as error:
                 future.set_exception(error)
-            if future.exception() or future.result().machine:
+            if future.exception():
                 with self._lock:
                     self._known.pop(key, None)
         return future.result()

@@ -61,7 +61,6 @@ class PaperGrader(CodeGrader):
         reference = read_reference(task)
         if not reference.ungradable:
             outcomes = self._run("reference", 0, reference, [task.ground_truth])
-            reference.machine = next((str(content) for reason, content in outcomes if reason == "machine"), None)
             reference.results = [cast(bytes, content) if reason == "value" else None for reason, content in outcomes]
         return reference
 

@@ -76,7 +76,7 @@ def run_steps(folder: Path, files: str) -> None:
 
     step(
         "evaluate_code.py", input_path=folder / "offline.jsonl", output_path=folder / "rewarded.jsonl",
-        tokenizer=folder / "model", preference_path=folder / "pairs.jsonl", paper_grader=True, sandbox="limits",
+        tokenizer=folder / "model", preference_path=folder / "pairs.jsonl", paper_grader=True, sandbox="none",
     )  # fmt: skip
     step(
         "train_dpo.py", pretrain=folder / "model", dataset=folder / "pairs.jsonl", save_path=folder / "policy",
@@ -90,7 +90,7 @@ def run_steps(folder: Path, files: str) -> None:
         )  # fmt: skip
     step(
         "evaluate_code.py", input_path=folder / "played.jsonl", output_path=folder / "graded.jsonl", paper_grader=True,
-        sandbox="limits",
+        sandbox="none",
     )  # fmt: skip
     step(
         "sample_best_of_n.py", model_id=folder / "policy", input_path=folder / "played.jsonl",
@@ -175,7 +175,7 @@ def test_a_policy_that_plays_under_another_protocol_than_it_was_trained_on_is_na
     assert other_protocol(str(folder / "policy"), "released") is None
     assert other_protocol("some/model", "sweet_rl") is None
 
-    graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="limits")
+    graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="none")
     assert graded.code == 0, graded.err
     files = f"ours={tmp_path / 'ours.graded.jsonl'},released={folder / 'graded.jsonl'}"
     refused = call("compare_runs.py", runs=files)
@@ -184,7 +184,7 @@ def test_a_policy_that_plays_under_another_protocol_than_it_was_trained_on_is_na
 
     both = read_rows(tmp_path / "ours.jsonl") + read_rows(folder / "played.jsonl")
     write_rows(tmp_path / "both.jsonl", [row | {"id": f"{row['task']['id']}-{n}"} for n, row in enumerate(both)])
-    done = call("evaluate_code.py", input_path=tmp_path / "both.jsonl", paper_grader=True, sandbox="limits")
+    done = call("evaluate_code.py", input_path=tmp_path / "both.jsonl", paper_grader=True, sandbox="none")
     assert done.code == 0 and "dialogues of the protocols released and sweet_rl" in caplog.text
 
 
