@@ -4,7 +4,6 @@
 #   docker run --gpus all --ipc host -v "$PWD/data:/workspace/data" -v "$PWD/runs:/workspace/runs" \
 #       -v ~/.cache/huggingface:/home/agent/.cache/huggingface -e HUMAN_GPUS=0,1,2,3 \
 #       sweet_rl bash scripts/run_backend.sh
-# The sandbox needs user namespaces for its level "strict"; without them it uses "seccomp" and prints so.
 FROM nvidia/cuda:13.0.2-devel-ubuntu24.04
 
 ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1

@@ -68,31 +68,16 @@ FORGE = {
     "exit at once": "import os\ndef f(x): os._exit(0)",
     "exit when loaded": "import os\nos._exit(0)\ndef f(x): return 0",
     "raise the verdict": "class Passed(BaseException): pass\ndef f(x): raise Passed(True)",
-    "forged result": (
-        "import os\ndef f(x):\n    d = b'Vtrue'\n    os.write(3, len(d).to_bytes(4, 'little') + d)\n    return 0"
-    ),
-    "many forged results": (
-        "import os\n"
-        "def f(x):\n"
-        "    for n in range(2000):\n"
-        "        d = b'V%d' % n\n"
-        "        os.write(3, len(d).to_bytes(4, 'little') + d)\n"
-        "    return 0"
-    ),
-    "forged reason": (
-        "import os\n"
-        "def f(x):\n"
-        "    d = b'Epassed\\n1.0'\n"
-        "    os.write(3, len(d).to_bytes(4, 'little') + d)\n"
-        "    return 0"
-    ),
-    "huge length": "import os\ndef f(x):\n    os.write(3, b'\\xff' * 4096)\n    return 0",
-    "half a result": "import os\ndef f(x):\n    os.write(3, b'\\x09\\0\\0\\0V')\n    os._exit(0)",
+    "forged result": ("import os\ndef f(x):\n    os.write(3, b'Vtrue\\n')\n    return 0"),
+    "many forged results": ("import os\ndef f(x):\n    for n in range(2000): os.write(3, b'V%d\\n' % n)\n    return 0"),
+    "forged reason": ('import os\ndef f(x):\n    os.write(3, b\'E"passed","1.0"\\n\')\n    return 0'),
+    "bytes that are no text": "import os\ndef f(x):\n    os.write(3, b'\\xff' * 4096 + b'\\n')\n    return 0",
+    "half a result": "import os\ndef f(x):\n    os.write(3, b'V98245165')\n    os._exit(0)",
     "every descriptor": (
         "import os\n"
         "def f(x):\n"
         "    for n in range(64):\n"
-        "        try: os.write(n, b'\\5\\0\\0\\0Vtrue')\n"
+        "        try: os.write(n, b'Vtrue\\n')\n"
         "        except OSError: pass\n"
         "    return 0"
     ),
@@ -426,14 +411,14 @@ RESOURCE = {
         "import os\n"
         "def f(x):\n"
         "    d = b'V' + b'[\"l\",' * 4 + b'{\"a\":' * 982 + b'1' + b'}' * 982 + b']' * 4\n"
-        "    os.write(3, len(d).to_bytes(4, 'little') + d)\n"
+        "    os.write(3, d + b'\\n')\n"
         "    os._exit(0)"
     ),
     "forged fraction": (
         "import os\n"
         "def f(x):\n"
         '    d = b\'V["fr",["dec","1e99999999"],null]\'\n'
-        "    os.write(3, len(d).to_bytes(4, 'little') + d)\n"
+        "    os.write(3, d + b'\\n')\n"
         "    os._exit(0)"
     ),
     "fraction that never ends": (

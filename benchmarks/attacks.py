@@ -151,7 +151,7 @@ def table(output_path: str | None, sandbox: str) -> None:
         print(lines[-1], flush=True)
     counts = {way: Counter(filter(None, found)) for way, found in outcomes.items()}
     summary = [
-        f"{len(ATTACKS)} attacks of {len(KINDS)} kinds; sandbox level {sandbox}; Python {sys.version.split()[0]}.",
+        f"{len(ATTACKS)} attacks of {len(KINDS)} kinds; sandbox {sandbox}; Python {sys.version.split()[0]}.",
         "In process: " + ", ".join(f"{what} {n}" for what, n in counts["in process"].most_common()) + ".",
         f"Attacks that succeed: in process {counts['in process'].total()}, here {counts[sandbox].total()}",
     ]
@@ -162,12 +162,12 @@ def table(output_path: str | None, sandbox: str) -> None:
     print("\n".join(summary))
 
 
-def main(output_path: str | None = None, sandbox: str = "strict") -> None:
+def main(output_path: str | None = None, sandbox: str = "seccomp") -> None:
     """Try every attack both ways.
 
     Args:
         output_path: a Markdown file for the table.
-        sandbox: the level here: strict or seccomp.
+        sandbox: the level here.
     """
     table(output_path, sandbox)
 

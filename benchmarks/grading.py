@@ -54,7 +54,7 @@ def cpu_seconds() -> float:
 
 
 def main(
-    data_path: str, trajectories: int = 5000, repeats: int = 3, workers: int | None = None, sandbox: str = "strict"
+    data_path: str, trajectories: int = 5000, repeats: int = 3, workers: int | None = None, sandbox: str = "seccomp"
 ) -> None:
     """Time both ways and print the ratio.
 

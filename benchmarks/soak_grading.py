@@ -90,7 +90,7 @@ def soak(
     gradings: int,
     timeout: float = 0.05,
     workers: int | None = None,
-    sandbox: str = "auto",
+    sandbox: str = "seccomp",
     report=None,
     samples: int = 9,
 ) -> dict:
@@ -120,7 +120,7 @@ def soak(
     return {"wrong_verdicts": wrong, "memory_mb": memory, "left": {name: after[name] - before[name] for name in after}}
 
 
-def main(gradings: int = 100_000, timeout: float = 0.05, workers: int | None = None, sandbox: str = "strict") -> None:
+def main(gradings: int = 100_000, timeout: float = 0.05, workers: int | None = None, sandbox: str = "seccomp") -> None:
     """Run the soak.
 
     Args:

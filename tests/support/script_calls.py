@@ -72,7 +72,7 @@ SCRIPTS = (
     Script(
         "evaluate_code.py",
         {"input_path": "{place}/trajectories.jsonl", "output_path": "{out}/made.jsonl",
-         "preference_path": "{out}/pairs.jsonl", "tokenizer": "{place}/model", "sandbox": "limits"},
+         "preference_path": "{out}/pairs.jsonl", "tokenizer": "{place}/model", "sandbox": "none"},
         ("output_path", "preference_path"), "timeout", "input_path", "dialogue_history", "no list", ("tokenizer",),
         {"timeout": "2", "min_gap": "0.5"},
     ),
@@ -115,7 +115,7 @@ SCRIPTS = (
     Script(
         "grade_candidates.py",
         {"input_path": "{place}/ranked.jsonl", "output_path": "{out}/made.jsonl", "task_type": "mini",
-         "sandbox": "limits"},
+         "sandbox": "none"},
         ("output_path",), "timeout", "input_path", "additional_outputs", "no list",
         other={"timeout": "2", "memory_mb": "100", "limit": "1", "task_type": "code"},
     ),

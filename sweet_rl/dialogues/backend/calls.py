@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import CodeType
 
 from sweet_rl.dialogues.backend.extract_code import NOT_READ
-from sweet_rl.isolation.sandbox.encode import encode
+from sweet_rl.sandbox.encode import encode
 
 NO_TEST = "is no hidden test"
 FORMS = (

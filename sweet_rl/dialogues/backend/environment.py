@@ -27,10 +27,10 @@ class CodeGrading:
     """How answers are run.
 
     Attributes:
-        timeout: CPU seconds per test; three times as many seconds by the clock.
+        timeout: CPU seconds per test; ten times as many seconds by the clock.
         memory_mb: Memory that an answer may use, in MB.
         workers: Number of answers that are graded at the same time; two per core by default.
-        sandbox: Level of the sandbox: auto, strict, seccomp or limits (docs/safety.md).
+        sandbox: "seccomp", or "none" to run answers as plain processes, in a container (docs/safety.md).
         concurrency: Number of answers that an `async def reward` of a domain judges at the same time.
         paper_grader: Grade by the rules of the released code, only to compare with its figures.
     """
@@ -38,7 +38,7 @@ class CodeGrading:
     timeout: float = 1.0
     memory_mb: int = 256
     workers: Annotated[int | None, UNRECORDED] = None
-    sandbox: str = "auto"
+    sandbox: str = "seccomp"
     concurrency: Annotated[int, UNRECORDED] = 32
     paper_grader: bool = False
 

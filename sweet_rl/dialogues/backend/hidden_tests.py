@@ -10,7 +10,7 @@
 A hidden test is a call, or a call compared with a literal (`calls.py`). The expected value is what the reference
 returns for the call, in a process that no answer ever runs in, so nothing that an answer can read has ever held it. The
 literal is not used, because those of ColBench are often not what its references return. The docstring of
-`sweet_rl.isolation.sandbox` says what is promised on which system.
+`sweet_rl.sandbox` says what is promised on which system.
 """
 
 import os
@@ -25,11 +25,10 @@ from sweet_rl.dialogues.backend.calls import HiddenTest, prelude, read_tests
 from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name, imported_names
 from sweet_rl.dialogues.fences import MAX_ANSWER_CHARS
 from sweet_rl.dialogues.protocols import Grade
-from sweet_rl.isolation.sandbox.pool import Pool
-from sweet_rl.isolation.sandbox.sandbox import NO_RESULT, Job, Outcome, available_level, pack_tests
-from sweet_rl.isolation.sandbox.values import decode, preview, same
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
+from sweet_rl.sandbox.sandbox import NO_RESULT, Job, Outcome, Pool, pack_tests
+from sweet_rl.sandbox.values import decode, preview, same
 
 SEEDS = (0, 1)  # of Python's hashes; a reference whose values differ between them cannot be graded against
 NO_TESTS = "the task has no test cases"
@@ -47,7 +46,6 @@ class Reference:
         imports: Modules that the prelude imports.
         values: Texts of the values of the calls; None for a call that gives none (released rules only).
         ungradable: Reason why no answer can be graded against it.
-        machine: What the machine did to the reference; it is not kept, the next answer tries again.
     """
 
     function: str
@@ -56,7 +54,6 @@ class Reference:
     imports: frozenset[str] = frozenset()
     values: Sequence[bytes | None] = ()
     ungradable: str | None = None
-    machine: str | None = None
 
 
 def read_reference(task: Task) -> Reference:
@@ -75,40 +72,42 @@ def read_reference(task: Task) -> Reference:
 class CodeGrader(AbstractContextManager):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
-    Failures: wrong value, exception, timeout, memory, forbidden, unserialisable, exited, output, syntax error; no
-    answer, too long, no code, another name (code that does not define the function). Evidence: {"level", "tests":
-    [{"name", "passed", "reason"?, "message"?}]}.
+    Failures: wrong value, exception, timeout, memory, forbidden, missing module, unserialisable, exited, output, syntax
+    error; no answer, too long, no code, another name (code that does not define the function). Evidence: {"level",
+    "tests": [{"name", "passed", "reason"?, "message"?}]}.
 
     Args:
         timeout: CPU seconds per test, as in `sandbox.sandbox.Sandbox`.
         memory_mb: Memory that an answer may use, in MB, as there.
         workers: Number of answers graded at the same time. Default: two per core, so that no core is idle during a
             fork.
-        sandbox: Level of the sandbox, or auto. `level` is the active one, `weaker_because` why not a stronger one.
+        sandbox: "seccomp", or "none": answers run as plain processes.
 
     Raises:
-        SandboxUnavailable: The requested level is not available here.
+        SandboxUnavailable: This system has no sandbox.
         UserError: A setting is out of range.
     """
 
     scope, rules = "module", "sweet_rl"
 
-    def __init__(self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "auto"):
+    def __init__(
+        self, timeout: float = 1.0, memory_mb: int = 256, workers: int | None = None, sandbox: str = "seccomp"
+    ):
         if timeout <= 0 or memory_mb <= 0 or (workers is not None and workers <= 0):
             raise UserError(
                 f"timeout ({timeout}), memory_mb ({memory_mb}) and workers ({workers}) must be more than 0."
             )
         self.timeout, self.memory_mb = timeout, memory_mb
         self.workers = workers or 2 * (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
-        self.level, self.weaker_because = available_level(sandbox)
-        self._pool = Pool(self.level, timeout, memory_mb, self.workers)
+        self.level = sandbox
+        self._pool = Pool(sandbox, timeout, memory_mb, self.workers)
         self._executor = ThreadPoolExecutor(self.workers)
         self._references: dict[tuple, Future[Reference]] = {}
 
     def describe(self) -> str:
-        """One line for people: the active level, and why it is not a stronger one."""
-        note = f" ({self.weaker_because})" if self.weaker_because else ""
-        return f"sandbox level: {self.level}{note}"
+        """One line for people: how answers are contained."""
+        note = " (answers can read and write your files and reach the network)" if self.level == "none" else ""
+        return f"sandbox: {self.level}{note}"
 
     def grade(self, task: Task, answer: str | None) -> Grade:
         """The grade of one answer: the text as the agent gave it, fences and prose included; None if it gave none."""
@@ -137,7 +136,7 @@ class CodeGrader(AbstractContextManager):
         """What the reference of a task gives. It runs once, before the first answer of the task."""
         key = (task.ground_truth, *task.test_cases.items())
         known = self._references.get(key)
-        if known is None or (known.done() and known.result().machine):
+        if known is None:
             known = self._references[key] = self._executor.submit(self._run_reference, task)
         return known
 
@@ -145,8 +144,6 @@ class CodeGrader(AbstractContextManager):
         reference = waiting.result()
         if reference.ungradable:
             return self._judge([], ungradable=reference.ungradable)
-        if reference.machine:
-            return self._judge([], machine=f"while the reference ran: {reference.machine}")
         if answer is None or not answer.strip():
             return self._all_failed(reference, "no answer")
         if len(answer) > MAX_ANSWER_CHARS:
@@ -160,10 +157,9 @@ class CodeGrader(AbstractContextManager):
 
     def _grade_code(self, reference: Reference, texts: list[str]) -> Grade:
         outcomes = self._run("answer", 0, reference, texts)
-        machine = next((str(content) for reason, content in outcomes if reason == "machine"), None)
         rows = zip(reference.tests, reference.values, outcomes, strict=True)
         tests = [self._compare(name, reference.tests[name], expected, outcome) for name, expected, outcome in rows]
-        return self._judge(tests, machine=machine)
+        return self._judge(tests)
 
     def _compare(self, name: str, test: HiddenTest, expected: bytes | None, outcome: Outcome) -> dict:
         """The evidence of one test: the value of the answer compared with the value of the reference."""
@@ -197,8 +193,6 @@ class CodeGrader(AbstractContextManager):
         for seed in SEEDS:
             outcomes = self._run("reference", seed, reference, [task.ground_truth])
             for name, (reason, content) in zip(reference.tests, outcomes, strict=True):
-                if reason == "machine":
-                    return replace(reference, machine=str(content))
                 if reason != "value":
                     return replace(reference, ungradable=f"the reference fails {name}: {reason}: {content!s}")
             values = [cast(bytes, content) for _, content in outcomes]
@@ -215,12 +209,12 @@ class CodeGrader(AbstractContextManager):
         job = Job(texts, reference.packed, len(reference.tests), called, self.scope)
         return self._pool.run(role, seed, job, imported_names("\n".join(texts)) | reference.imports)
 
-    def _judge(self, tests: list[dict], ungradable: str | None = None, machine: str | None = None) -> Grade:
+    def _judge(self, tests: list[dict], ungradable: str | None = None) -> Grade:
         evidence = {"level": self.level, "tests": tests}
         if self.rules != "sweet_rl":
             evidence["rules"] = self.rules
-        if ungradable or machine:
-            return Grade(None, ungradable=ungradable, machine=machine, evidence=evidence)
+        if ungradable:
+            return Grade(None, ungradable=ungradable, evidence=evidence)
         failure = next((test["reason"] for test in tests if not test["passed"]), None)
         return Grade(sum(test["passed"] for test in tests) / len(tests), failure, evidence=evidence)
 

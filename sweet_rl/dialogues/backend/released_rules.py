@@ -17,9 +17,9 @@ from typing import cast
 from sweet_rl.dialogues.backend.calls import HiddenTest
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader, Reference, read_reference, result
 from sweet_rl.dialogues.protocols import Grade
-from sweet_rl.isolation.sandbox.sandbox import Outcome
-from sweet_rl.isolation.sandbox.values import as_number, decode, findable, same
 from sweet_rl.runs.records import Task
+from sweet_rl.sandbox.sandbox import Outcome
+from sweet_rl.sandbox.values import as_number, decode, findable, same
 
 FORBIDDEN_WORDS = ("print(", "write", "open(")
 LISTS = {"l": list, "t": tuple}
@@ -62,9 +62,8 @@ class PaperGrader(CodeGrader):
         if reference.ungradable:
             return reference
         outcomes = self._run("reference", 0, reference, [task.ground_truth])
-        machine = next((str(content) for reason, content in outcomes if reason == "machine"), None)
         values = [cast(bytes, content) if reason == "value" else None for reason, content in outcomes]
-        return replace(reference, machine=machine, values=values)
+        return replace(reference, values=values)
 
 
 def equal_as_released(expected, got) -> bool:

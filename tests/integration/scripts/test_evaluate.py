@@ -52,7 +52,7 @@ def graded(tmp_path_factory):
     source = write_rows(folder / "in.jsonl", ROWS)
     out = script("evaluate_code", "--input_path", source, "--output_path", folder / "out.jsonl", "--k=2",
                  "--preference_path", folder / "pairs.jsonl", "--ground_truth_preference_path", folder / "hinted.jsonl",
-                 "--sandbox", "auto")  # fmt: skip
+                 "--sandbox", "seccomp")  # fmt: skip
     return folder, source, out
 
 

@@ -45,7 +45,7 @@ class Walk:
     def graded(self, name: str, **flags) -> None:
         self.step(
             "evaluate_code.py", input_path=self.folder / "released.jsonl", output_path=self.folder / "graded.jsonl",
-            preference_path=self.folder / f"{name}.jsonl", k=3, sandbox="limits",
+            preference_path=self.folder / f"{name}.jsonl", k=3, sandbox="none",
             ground_truth_preference_path=self.folder / f"{name}_with_c.jsonl", **flags,
         )  # fmt: skip
 

@@ -75,7 +75,7 @@ def run_steps(folder: Path, files: str) -> None:
 
     step(
         "evaluate_code.py", input_path=folder / "offline.jsonl", output_path=folder / "rewarded.jsonl",
-        tokenizer=folder / "model", preference_path=folder / "pairs.jsonl", paper_grader=True, sandbox="limits",
+        tokenizer=folder / "model", preference_path=folder / "pairs.jsonl", paper_grader=True, sandbox="none",
     )  # fmt: skip
     step(
         "train_dpo.py", pretrain=folder / "model", dataset=folder / "pairs.jsonl", save_path=folder / "policy",
@@ -89,7 +89,7 @@ def run_steps(folder: Path, files: str) -> None:
         )  # fmt: skip
     step(
         "evaluate_code.py", input_path=folder / "played.jsonl", output_path=folder / "graded.jsonl", paper_grader=True,
-        sandbox="limits",
+        sandbox="none",
     )  # fmt: skip
     step(
         "sample_best_of_n.py", model_id=folder / "policy", input_path=folder / "played.jsonl",
@@ -169,7 +169,7 @@ def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path, caplog):
             input_path=folder / "test.jsonl", max_turns=2, max_tokens=6, output_path=tmp_path / "ours.jsonl",
         )  # fmt: skip
     assert done.code == 0, done.err
-    graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="limits")
+    graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="none")
     assert graded.code == 0, graded.err
     files = f"ours={tmp_path / 'ours.graded.jsonl'},released={folder / 'graded.jsonl'}"
     refused = call("compare_runs.py", runs=files)
@@ -178,7 +178,7 @@ def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path, caplog):
 
     both = read_rows(tmp_path / "ours.jsonl") + read_rows(folder / "played.jsonl")
     write_rows(tmp_path / "both.jsonl", [row | {"id": f"{row['task']['id']}-{n}"} for n, row in enumerate(both)])
-    done = call("evaluate_code.py", input_path=tmp_path / "both.jsonl", paper_grader=True, sandbox="limits")
+    done = call("evaluate_code.py", input_path=tmp_path / "both.jsonl", paper_grader=True, sandbox="none")
     assert done.code == 0 and "dialogues of the protocols released and sweet_rl" in caplog.text
 
 

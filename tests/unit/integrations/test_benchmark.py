@@ -31,7 +31,7 @@ class Says:
 
 @pytest.fixture(scope="module")
 def benchmark() -> Benchmark:
-    return Benchmark("mini", grading={"sandbox": "limits", "workers": 1})
+    return Benchmark("mini", grading={"sandbox": "none", "workers": 1})
 
 
 @pytest.fixture(scope="module")

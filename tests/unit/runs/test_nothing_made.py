@@ -39,7 +39,7 @@ def test_a_grading_without_a_reward_ends_with_status_1(tmp_path):
     rows = [one.to_dict() | {"ending": "failed", "failure": {"kind": "timeout", "side": "agent"}} for one in graded()]
     source = write_rows(tmp_path / "in.jsonl", rows)
     flags = {"input_path": source, "output_path": tmp_path / "out.jsonl", "preference_path": tmp_path / "pairs.jsonl"}
-    result = call("evaluate_code.py", **flags, task_type="mini", sandbox="limits", tokenizer="mini")
+    result = call("evaluate_code.py", **flags, task_type="mini", sandbox="none", tokenizer="mini")
     assert result.code == 1 and f"none of the {len(rows)} dialogues has a reward" in result.err
     assert not (tmp_path / "pairs.jsonl").exists()
 
@@ -48,7 +48,7 @@ def test_no_pairs_are_explained_where_they_are_written_and_where_they_are_read(t
     rows = [one.to_dict() for one in graded() if one.reward != 1.0]
     source = write_rows(tmp_path / "in.jsonl", rows)
     flags = {"input_path": source, "output_path": tmp_path / "out.jsonl", "preference_path": tmp_path / "pairs.jsonl"}
-    result = call("evaluate_code.py", **flags, task_type="mini", sandbox="limits", tokenizer="mini")
+    result = call("evaluate_code.py", **flags, task_type="mini", sandbox="none", tokenizer="mini")
     assert (
         result.code == 0 and "pairs.jsonl: 0 trajectory pairs" in result.out and PreferencePair.why_none in result.out
     )

@@ -6,7 +6,6 @@ import pytest
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.dialogues.backend.released_rules import PaperGrader
-from sweet_rl.isolation.sandbox.sandbox import Sandbox, SandboxUnavailable
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 from tests.support.grading import colbench, colbench_tasks, grade, messages, reasons
@@ -46,10 +45,6 @@ HONEST = {
     "main guard": (ADD + "\nif __name__ == '__main__':\n    import sys\n    sys.exit(f(int(input())))",),
     "banned words": ("def f(x):\n    write = open_ = 'print( open( write'\n    return x + 1",),
     "future annotations": ("from __future__ import annotations\ndef f(x: Unknown):\n    return x + 1",),
-    "scratch file": (
-        "import tempfile\ndef f(x):\n    with tempfile.TemporaryFile() as t:\n        t.write(b'1'); t.seek(0)\n"
-        "        return x + int(t.read())",
-    ),
     "thread": (
         "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    with ThreadPoolExecutor(2) as p:\n"
         "        return p.submit(lambda: x + 1).result()",
@@ -69,8 +64,6 @@ NEEDED = {"a module in a line of more": "numpy", "a module by its name": "numpy"
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_code_behaves_as_in_a_fresh_module(grader, name):
-    if name == "scratch file" and grader.level != "strict":
-        pytest.skip("only the strict level has a scratch folder")
     if name in NEEDED:
         pytest.importorskip(NEEDED[name])
     graded = grade(grader, ADD, HONEST[name][0], CALLS)
@@ -122,25 +115,6 @@ def test_arrays_are_compared_by_their_numbers(grader):
     assert grade(grader, reference, answer, {"t": "f([1, 2])"}).reward == 1.0
 
 
-def test_modules_that_keep_a_process_from_shutting_itself_in_are_not_loaded(monkeypatch):
-    """No answer ends the run of all."""
-    pytest.importorskip("networkx")
-    started = Sandbox.__init__
-
-    def refuse(self, *settings, **more):
-        if "networkx" in more.get("modules", ()):
-            raise SandboxUnavailable("it cannot be had.")
-        started(self, *settings, **more)
-
-    monkeypatch.setattr(Sandbox, "__init__", refuse)
-    with CodeGrader(workers=1) as grader:
-        answer = "try: import networkx\nexcept ImportError: pass\n" + ADD
-        assert [grade(grader, ADD, answer, CALLS).reward for _ in range(2)] == [1.0, 1.0]
-        # At strict the answer itself reads the module from the disk.
-        failure = None if grader.level == "strict" else "exception"
-        assert grade(grader, ADD, "import networkx\n" + ADD, CALLS).failure == failure
-
-
 def test_a_call_that_is_compared_with_a_literal_is_compared_here(grader):
     """What a class says of its own equality, or the same truth of another value, passes nothing."""
     calls = {"a": "f(1) == 2", "b": "5 == f(5)"}
@@ -162,6 +136,7 @@ FAILURES = {
     "memory": "def f(x):\n    return len([0] * 10**9)",
     "unserialisable": "def f(x):\n    return lambda: x",
     "forbidden": "import os\ndef f(x):\n    return os.fork()",
+    "missing module": "import no_such_module\ndef f(x):\n    return x + 1",
     "exited": "import os\ndef f(x):\n    os._exit(0)",
     "output": "def f(x):\n    return 'x' * 20_000_000",
     "wrong value": "def f(x):\n    return None",
@@ -170,8 +145,6 @@ FAILURES = {
 
 @pytest.mark.parametrize("kind", FAILURES)
 def test_every_failure_has_its_kind(grader, kind):
-    if kind == "forbidden" and grader.level == "limits":
-        pytest.skip("nothing is forbidden at the level 'limits'")
     graded = grade(grader, ADD, FAILURES[kind], CALLS)
     assert graded.reward == 0.0 and graded.failure == kind, graded
     assert reasons(graded) == [kind, kind]
@@ -245,30 +218,6 @@ def test_floats_of_the_reference_have_a_tolerance(grader):
         assert grade(grader, "def f():\n    return [0.3]", answer, {"t": "f()"}).reward == reward
 
 
-MACHINE = ("machine", "ran out of wall time: 0.2 of 1 s of CPU time in 30.0 s")
-
-
-def test_what_the_machine_did_to_an_answer_gives_no_reward(grader, monkeypatch):
-    run = grader._pool.run
-    monkeypatch.setattr(
-        grader._pool, "run",
-        lambda role, *job: [("value", b"2"), MACHINE] if role == "answer" else run(role, *job),
-    )  # fmt: skip
-    graded = grade(grader, ADD, ADD, CALLS)
-    assert graded.reward is None and graded.machine == MACHINE[1] and graded.ungradable is graded.failure is None
-    assert reasons(graded) == [None, "machine"] and graded.as_dict()["machine"] == MACHINE[1]
-
-
-def test_what_the_machine_did_to_a_reference_is_not_kept(grader, monkeypatch):
-    reference = ADD + "# on a slow machine\n"
-    with monkeypatch.context() as slow:
-        slow.setattr(grader._pool, "run", lambda role, seed, job, imports: [MACHINE] * job.count)
-        graded = grade(grader, reference, ADD, CALLS)
-    assert graded.reward is None and graded.ungradable is None
-    assert graded.machine == f"while the reference ran: {MACHINE[1]}"
-    assert grade(grader, reference, ADD, CALLS).reward == 1.0
-
-
 def test_the_reference_runs_once_for_all_its_answers(grader, monkeypatch):
     runs = []
     run = grader._pool.run
@@ -295,11 +244,18 @@ def test_a_warm_process_that_dies_is_replaced(grader):
 @pytest.mark.parametrize(
     "settings, said",
     [({"timeout": 0}, "timeout"), ({"memory_mb": 0}, "memory_mb"), ({"workers": 0}, "workers"),
-     ({"sandbox": "none"}, "auto, strict")],
+     ({"sandbox": "maybe"}, "seccomp, none"), ({"sandbox": "strict"}, "leave the flag out")],
 )  # fmt: skip
 def test_bad_settings_are_refused(settings, said):
     with pytest.raises(UserError, match=said):
         CodeGrader(**settings)
+
+
+def test_every_grade_says_whether_there_was_a_sandbox():
+    with CodeGrader(workers=1, sandbox="none") as grader:
+        assert grade(grader, ADD, ADD, CALLS).evidence["level"] == "none" and "your files" in grader.describe()
+    with CodeGrader(workers=1) as grader:
+        assert grade(grader, ADD, ADD, CALLS).evidence["level"] == "seccomp" == grader.describe()[-7:]
 
 
 @pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")

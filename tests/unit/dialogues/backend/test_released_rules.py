@@ -3,7 +3,7 @@
 import pytest
 
 from sweet_rl.dialogues.backend.released_rules import PaperGrader, equal_as_released
-from sweet_rl.isolation.sandbox.values import decode
+from sweet_rl.sandbox.values import decode
 from tests.support.grading import colbench, colbench_tasks, grade
 
 ADD = "def f(x):\n    return x + 1\n"

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
-from sweet_rl.isolation.sandbox.encode import encode
-from sweet_rl.isolation.sandbox.values import decode, same
 from sweet_rl.runs.records import Task
+from sweet_rl.sandbox.encode import encode
+from sweet_rl.sandbox.values import decode, same
 
 # Floats that the tolerance cannot confuse: halves up to 2**20, and the infinities.
 halves = st.integers(-(2**21), 2**21).map(lambda n: n / 2) | st.sampled_from([float("inf"), float("-inf"), -0.0])

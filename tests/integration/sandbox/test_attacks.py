@@ -15,20 +15,13 @@ from benchmarks.soak_grading import left, soak
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.runs.records import Task
 from tests.support.grading import grade, reasons
-from tests.unit.isolation.sandbox.test_sandbox import levels
 
 TASK = Task("", REFERENCE, CALLS)
 ONE_CALL = Task("", REFERENCE, {"test1": "f(1)"})  # for answers that wait for their time limit, once per call
 SECRET = "CANARY-77aa"
-# What depends on the level is tried at each that promises it, the rest at the strictest and the weakest.
-INNER, OUTER = {"forge", "state", "resource"}, {"read", "write", "network", "process"}
-TRIED = {"strict": INNER | OUTER, "seccomp": OUTER, "limits": INNER}
-# At 'limits' nothing keeps an answer from writing a file or starting a thread that reads.
-NOT_AT_LIMITS = {"counter in a file", "exit hook"}
 
 
-@pytest.mark.parametrize("level", levels())
-def test_no_attack_succeeds(level, tmp_path, monkeypatch):
+def test_no_attack_succeeds(tmp_path, monkeypatch):
     monkeypatch.setenv("CANARY", SECRET)
     canary = tmp_path / "canary.txt"
     canary.write_text(SECRET)
@@ -37,11 +30,10 @@ def test_no_attack_succeeds(level, tmp_path, monkeypatch):
         port = str(server.getsockname()[1])
         jobs, honest = {}, cycle([(REFERENCE, 1.0), (WRONG, 0.0)])
         for (kind, name), text in ATTACKS.items():
-            if kind in TRIED[level] and not (level == "limits" and name in NOT_AT_LIMITS):
-                text = text.replace("FOLDER", str(tmp_path)).replace("PORT", port)
-                jobs[kind, name] = ONE_CALL if kind == "resource" else TASK, text, 0.0
-                jobs["after", kind, name] = TASK, *next(honest)
-        with CodeGrader(timeout=0.1, memory_mb=128, workers=4, sandbox=level) as grader:
+            text = text.replace("FOLDER", str(tmp_path)).replace("PORT", port)
+            jobs[kind, name] = ONE_CALL if kind == "resource" else TASK, text, 0.0
+            jobs["after", kind, name] = TASK, *next(honest)
+        with CodeGrader(timeout=0.1, memory_mb=128, workers=4) as grader:
             grades = dict(zip(jobs, grader.grade_many(job[:2] for job in jobs.values()), strict=True))
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
@@ -100,8 +92,6 @@ STATES = {
     "memory by its address": "import numpy as np\ndef f():\n    v = (1 << 40) + 1\n"
     "    A = type('A', (), {'_' + '_array_interface_' + '_': dict(data=(id(f.__code__.co_consts[1]) + 24, False),"
     " typestr='<u4', shape=(1,), version=3)})\n    a = np.array(A(), copy=False)\n    a += 1\n    return 1",
-    "a file of numpy": "import numpy as np\nimport os\nn = 1 + len(os.listdir('.'))\nnp.ones(3).tofile('seen')\n"
-    "def f(): return n",
     "numpy's modules": "import numpy as np\nnp.linalg.seen = getattr(np.linalg, 'seen', 0) + 1\n"
     "def f(): return np.linalg.seen",
     "lists of urllib": "import urllib.parse\nu = urllib.parse.uses_netloc\nn = u.count('seen') + 1\n"
@@ -289,6 +279,5 @@ def test_on_a_busy_machine_slow_answers_are_graded_right_and_own_delays_are_the_
     verdicts = {name: graded.reward for name, graded in zip(DELAYS, grades[2:-2], strict=True)}
     asleep = {verdicts[name] for name in ("sleep, to look like a slow machine", "many shorter sleeps")}
     assert asleep == {0.0}, grades
-    # What computes is at worst a failure of a machine that gives it hardly any CPU time.
-    assert set(verdicts.values()) <= {0.0, None} and grades[0].reward == 1.0, grades
-    assert {graded.reward for graded in (grades[1], *grades[-2:])} <= {1.0, None}, grades
+    assert set(verdicts.values()) == {0.0}, grades
+    assert {graded.reward for graded in (*grades[:2], *grades[-2:])} == {1.0}, grades

@@ -1,1 +1,0 @@
-"""Untrusted text: `sandbox/` runs Python and returns plain values, `rendering/` draws HTML and returns a picture."""

@@ -1,0 +1,421 @@
+"""The grading process's end: hand an answer to a child of a fork server, read its results, count its time.
+
+`sweet_rl/sandbox/__init__.py` says what is promised.
+"""
+
+import json
+import marshal
+import math
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+
+from sweet_rl.runs.errors import UserError
+from sweet_rl.sandbox.modules import modules_for
+
+LEVELS = ("seccomp", "none")
+REMOVED_LEVELS = {
+    "auto": "it is the default: leave the flag out.",
+    "strict": "the sandbox allows less than that now, on every Linux: leave the flag out.",
+    "limits": "--sandbox none runs answers as plain processes.",
+    "off": "--sandbox none runs answers as plain processes.",
+}
+# OPENBLAS and OMP: numpy computes in one thread. MALLOC_ARENA_MAX: a thread would reserve 64 MB of the address space,
+# which is limited, for its own heap. LD_BIND_NOW: symbols are bound once at the start, not again by each child.
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+REASONS = {"exception", "memory", "unserialisable", "forbidden", "missing module", "syntax error"}
+NO_RESULT = ("unserialisable", "the process wrote something that is no result")
+MAX_RESULT_BYTES = 8 << 20
+MAX_THREADS = 64
+MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
+CLOCK_FACTOR = 10  # seconds by the clock for each second of CPU time
+POLL_SECONDS = 0.02
+HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)  # on Linux a reader is woken when the child ends only
+START_SECONDS = 300  # in which a fork server loads its modules
+CONTROL_SECONDS = 60  # in which it forks
+REMEDY = "It needs Linux with seccomp. Elsewhere grade in a container, and there, if need be, with --sandbox none."
+
+Outcome = tuple[str, "bytes | str"]
+
+
+class SandboxUnavailable(UserError):
+    """This system has no sandbox."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The tests of one answer.
+
+    Attributes:
+        texts: Texts that may be the code, best first; the first that is Python and lacks no name is run.
+        tests: What `pack_tests` makes of the test calls.
+        count: Number of tests.
+        own: The names that the calls must take from the answer, not from the prelude.
+        scope: "module", or "function": what the code defines is local, as in the released grader.
+    """
+
+    texts: list[str]
+    tests: bytes
+    count: int
+    own: Collection[str] = ()
+    scope: str = "module"
+
+
+def pack_tests(calls: Sequence[CodeType], prelude: CodeType | None = None) -> bytes:
+    """Return the `tests` of jobs, made once per task.
+
+    Args:
+        calls: One expression per test, compiled.
+        prelude: Imports and constants that only the calls see, compiled.
+    """
+    return marshal.dumps(([*calls], prelude))
+
+
+class Sandbox:
+    """One fork server. Not for use by two threads at the same time.
+
+    Args:
+        level: "seccomp" or "none".
+        timeout: CPU seconds per test. The limit by the clock is ten times that, at least one second.
+        memory_mb: Memory that an answer may use beyond the interpreter's own.
+        modules: What is loaded before the server is confined.
+        hash_seed: PYTHONHASHSEED of the server.
+
+    Raises:
+        SandboxUnavailable: The system refuses it.
+    """
+
+    def __init__(self, level: str, timeout: float, memory_mb: int, modules: tuple[str, ...] = (), hash_seed: int = 0):
+        self._level, self._timeout, self._clock_timeout = level, timeout, max(CLOCK_FACTOR * timeout, 1.0)
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-S",
+                    "-s",
+                    "-B",
+                    str(Path(__file__).with_name("fork_server.py")),
+                    str(theirs.fileno()),
+                ],
+                pass_fds=[theirs.fileno()],
+                env={"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT},
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        settings = {
+            "level": level,
+            "memory_mb": memory_mb,
+            "cpu_seconds": math.ceil(self._clock_timeout),
+            "modules": list(modules),
+            "path": [os.path.abspath(folder) for folder in sys.path if folder],
+        }
+        try:
+            assert self._process.stdin is not None
+            with self._process.stdin as pipe:
+                pipe.write(marshal.dumps(settings))
+            self._control.settimeout(START_SECONDS)
+            reply = self._control.recv(1000).decode() or "its process ended while it loaded its modules"
+        except OSError as error:
+            reply = str(error)
+        self._control.settimeout(CONTROL_SECONDS)
+        if reply != "ready":
+            self._process.kill()
+            self.close()
+            raise SandboxUnavailable(f"The sandbox does not start: {reply}. {REMEDY}")
+
+    def run(self, job: Job) -> list[Outcome]:
+        """Run all tests of one answer in children that run nothing else.
+
+        Usually there is one child. A test that hangs or dies ends its child, and the tests after it get a new one.
+        If a child ends in a later test than its first, that test is tried again as the first of a new child.
+
+        Returns:
+            One outcome per test: ("value", text), where text is untrusted (`values.decode`), or (reason, message).
+            Reasons: those of `REASONS`, timeout, exited (the process ended itself or crashed), output (too much).
+
+        Raises:
+            OSError, EOFError: The fork server has ended.
+        """
+        outcomes: list[Outcome] = []
+        timeouts = 0
+        while len(outcomes) < job.count:
+            if timeouts >= MAX_TIMEOUTS:
+                outcomes.append(("timeout", f"not run: {timeouts} tests before it ran out of time"))
+                continue
+            finished, ending = self._run_child(job, len(outcomes))
+            outcomes += finished
+            if ending is not None and not (ending[0] == "exited" and finished):
+                outcomes.append(ending)
+                timeouts += ending[0] == "timeout"
+        return outcomes
+
+    def _run_child(self, job: Job, first: int) -> tuple[list[Outcome], Outcome | None]:
+        """Outcomes of the tests from `first` on that one child finished, and how the next one ended it (None: all are
+        finished). The child is killed in the end. The server reaps it when it has forked the next one, so until then
+        its id is no other process's."""
+        connection, theirs = socket.socketpair()
+        with connection:
+            with theirs:
+                socket.send_fds(self._control, [b"J"], [theirs.fileno()])
+            connection.settimeout(CONTROL_SECONDS)
+            with suppress(OSError):  # a child that has ended has no results either
+                connection.sendall(marshal.dumps((job.texts, job.tests, [*job.own], job.scope, first)))
+                connection.shutdown(socket.SHUT_WR)
+            connection.setblocking(False)
+            child = _Child(connection)
+            try:
+                return self._results(child, job.count - first)
+            finally:
+                child.kill(with_group=self._level == "none")
+
+    def _results(self, child: "_Child", count: int) -> tuple[list[Outcome], Outcome | None]:
+        """Read what a child writes. The time of a test is counted from the first look that finds no result, without the
+        time in which the child waits for a CPU."""
+        outcomes: list[Outcome] = []
+        start = None
+        buffer = b""
+        while len(outcomes) < count:
+            data = child.read()
+            if data is None:
+                clock, cpu = time.monotonic() - child.seconds_without_cpu(), child.cpu_seconds()
+                if start is None or not child.started:
+                    start = clock, cpu
+                if cpu - start[1] >= self._timeout:
+                    return outcomes, ("timeout", f"over {self._timeout:g} s of CPU time")
+                if clock - start[0] >= self._clock_timeout:
+                    return outcomes, ("timeout", f"over {self._clock_timeout:g} s by the clock")
+                if child.threads() > MAX_THREADS:
+                    return outcomes, ("forbidden", f"more than {MAX_THREADS} threads")
+                continue
+            if not data:
+                return outcomes, ("exited", "the process ended")
+            *lines, buffer = (buffer + data).split(b"\n")
+            outcomes += [outcome(line) for line in lines[: count - len(outcomes)]]
+            if len(buffer) > MAX_RESULT_BYTES:
+                return outcomes, ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
+            if lines:
+                start = None
+        return outcomes, None
+
+    def close(self) -> None:
+        """End the server and wait for it."""
+        self._control.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+
+class _Child:
+    """A child of a fork server, seen from its socket. Its id comes before all that it sends of its job."""
+
+    def __init__(self, connection: socket.socket):
+        self._connection, self._pid = connection, 0
+        self._asked = time.monotonic()
+        self._poll = select.poll()
+        self._poll.register(connection, HUNG_UP)
+
+    def read(self) -> bytes | None:
+        """What it has sent; None if nothing yet, b"" at its end. Raises EOFError if it never started."""
+        self._poll.poll(POLL_SECONDS * 1000)
+        try:
+            data = self._connection.recv(1 << 20)
+        except BlockingIOError:
+            if not self._pid and time.monotonic() > self._asked + CONTROL_SECONDS:
+                raise EOFError("the fork server of the sandbox does not answer") from None
+            return None
+        except OSError:
+            data = b""
+        if not self._pid:
+            if not data:
+                raise EOFError("the fork server of the sandbox has ended")
+            self._pid = int(data[:10])
+            return data[10:] or None
+        if len(data) > 1 << 15:  # it may be waiting for us to read
+            self._poll.modify(self._connection, HUNG_UP | select.POLLIN)
+        return data
+
+    @property
+    def started(self) -> bool:
+        return self._pid != 0
+
+    def cpu_seconds(self) -> float:
+        """CPU seconds that it and its threads have used; 0 if the system does not tell (macOS)."""
+        try:
+            return time.clock_gettime((~self._pid << 3) | 2) if self._pid else 0.0
+        except OSError:
+            return 0.0
+
+    def seconds_without_cpu(self) -> float:
+        """Seconds that its main thread was ready to run but had no CPU; 0 if the system does not tell."""
+        try:
+            return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[1]) / 1e9
+        except (OSError, LookupError):
+            return 0.0
+
+    def threads(self) -> int:
+        """Number of its threads; 0 if the system does not tell."""
+        try:
+            return os.stat(f"/proc/{self._pid}/task").st_nlink - 2
+        except OSError:
+            return 0
+
+    def kill(self, with_group: bool) -> None:
+        for stop in (os.kill, os.killpg) if with_group else (os.kill,):
+            if self._pid:
+                with suppress(ProcessLookupError, PermissionError):
+                    stop(self._pid, signal.SIGKILL)
+
+
+def outcome(line: bytes) -> Outcome:
+    """The outcome that a line of a child stands for; the line may be forged."""
+    if line[:1] == b"V":
+        return ("value", line[1:])
+    try:
+        reason, message = json.loads(b"[" + line[1:] + b"]")
+    except (ValueError, RecursionError):
+        return NO_RESULT
+    if type(reason) is str and reason in REASONS:
+        return (reason, str(message)[:300])
+    return NO_RESULT
+
+
+class Pool:
+    """Fork servers of several kinds, kept for the next answer. Several threads may use it at the same time.
+
+    Args:
+        level, timeout, memory_mb: See `Sandbox`.
+        workers: Number of jobs that will run at the same time.
+
+    Raises:
+        SandboxUnavailable: This system has no sandbox.
+        UserError: There is no level of that name.
+    """
+
+    def __init__(self, level: str, timeout: float, memory_mb: int, workers: int):
+        check_level(level)
+        self.level, self._timeout, self._memory_mb = level, timeout, memory_mb
+        self._most_idle = 6 * workers + 8
+        self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
+        self._lock = threading.Lock()
+        # References run a few times only, on servers of several kinds: to wait costs less than to start another one.
+        self._reference_turns = defaultdict(lambda: threading.Semaphore(max(1, workers // 4)))
+        self._closed = False
+
+    def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:
+        """Run a job on a server that has loaded what its texts import; once more on a new one if that server ends.
+
+        Args:
+            role: "reference" or "answer". Servers of one role never run jobs of another.
+            seed: PYTHONHASHSEED of the server.
+            job: Code and tests.
+            imports: Names of modules that the texts and the prelude import.
+
+        Returns:
+            One outcome per test (`Sandbox.run`).
+        """
+        key = (role, seed, modules_for(imports, "\n".join(job.texts)))
+        if role != "reference":
+            return self._run(key, job)
+        with self._lock:
+            turn = self._reference_turns[key]
+        with turn:
+            return self._run(key, job)
+
+    def _run(self, key: tuple, job: Job) -> list[Outcome]:
+        for attempt in range(2):
+            sandbox = self._take(key) if attempt == 0 else self._start(key)
+            try:
+                outcomes = sandbox.run(job)
+            except (OSError, EOFError):
+                sandbox.close()
+                continue
+            except BaseException:
+                sandbox.close()
+                raise
+            self._give_back(key, sandbox)
+            return outcomes
+        return [("exited", "the sandbox ended while it ran this answer")] * job.count
+
+    def _start(self, key: tuple) -> Sandbox:
+        return Sandbox(self.level, self._timeout, self._memory_mb, modules=key[2], hash_seed=key[1])
+
+    def _take(self, key: tuple) -> Sandbox:
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("this pool is closed")
+                idle = self._idle.get(key)
+                sandbox = idle.pop() if idle else None
+            if sandbox is None:
+                return self._start(key)
+            if sandbox.alive():
+                return sandbox
+            sandbox.close()
+
+    def _give_back(self, key: tuple, sandbox: Sandbox) -> None:
+        """Keep the server for the next job. If there are too many, the kind that was used longest ago loses one."""
+        surplus = []
+        with self._lock:
+            self._idle.setdefault(key, []).append(sandbox)
+            self._idle.move_to_end(key)
+            while self._idle and (self._closed or sum(map(len, self._idle.values())) > self._most_idle):
+                oldest = next(iter(self._idle))
+                surplus.append(self._idle[oldest].pop())
+                if not self._idle[oldest]:
+                    del self._idle[oldest]
+        for extra in surplus:
+            extra.close()
+
+    def close(self) -> None:
+        """End every server. The pool cannot be used afterwards."""
+        with self._lock:
+            self._closed = True
+            sandboxes = [sandbox for idle in self._idle.values() for sandbox in idle]
+            self._idle.clear()
+        for sandbox in sandboxes:
+            sandbox.close()
+
+
+def check_level(level: str) -> None:
+    """Check that this system has the level.
+
+    Raises:
+        UserError: There is no level of that name.
+        SandboxUnavailable: The system refuses it.
+    """
+    if level in REMOVED_LEVELS:
+        raise UserError(f"--sandbox {level} is gone: {REMOVED_LEVELS[level]}")
+    if level not in LEVELS:
+        raise UserError(f"--sandbox {level}: must be one of {', '.join(LEVELS)}.")
+    sandbox = Sandbox(level, timeout=10.0, memory_mb=64)
+    try:
+        ((reason, _),) = sandbox.run(Job([""], pack_tests([compile("open('/')", "test", "eval")]), 1))
+    finally:
+        sandbox.close()
+    if level != "none" and reason != "forbidden":
+        raise SandboxUnavailable(f"The sandbox does not hold: seccomp is refused here. {REMEDY}")

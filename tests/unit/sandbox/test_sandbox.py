@@ -1,0 +1,282 @@
+"""What the sandbox promises, tried plainly; `test_attacks.py` has the code that cheats."""
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sweet_rl.runs.errors import UserError
+from sweet_rl.sandbox import confine
+from sweet_rl.sandbox.modules import modules_for
+from sweet_rl.sandbox.sandbox import Job, Pool, Sandbox, SandboxUnavailable, check_level, pack_tests
+from sweet_rl.sandbox.values import decode
+
+EVERYTHING = modules_for({"os", "socket", "resource", "ctypes"})
+
+
+def job(code: str, tests: list[str]) -> Job:
+    return Job([code], pack_tests([compile(test, "test", "eval") for test in tests]), len(tests), ["f"])
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with closing(Sandbox("seccomp", 0.5, 128, EVERYTHING)) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def run(sandbox):
+    """Runs the body of f() and returns what it returned, or (reason, message)."""
+
+    def run(body: str, tests=("f()",)):
+        code = "def f():\n" + "\n".join("    " + line for line in body.splitlines())
+        outcomes = sandbox.run(job(code, list(tests)))
+        return [decode(content) if reason == "value" else (reason, content) for reason, content in outcomes]
+
+    return run
+
+
+FORBIDDEN = {
+    "read a file": "return open('/etc/passwd').read()",
+    "list a folder": "import os\nreturn os.listdir('/')",
+    "read the command line": "return open('/proc/self/cmdline').read()",
+    "read its own memory's file": "return open('/proc/self/mem', 'rb').read(1)",
+    "write a file": "return open('/tmp/escaped', 'w').write('x')",
+    "make a folder": "import os\nos.mkdir('/tmp/escaped')",
+    "rename a module": "import os\nos.rename(os.__file__, os.__file__ + '.old')",
+    "change its folder": "import os\nos.chdir('/tmp')",
+    "connect": "import socket\nreturn socket.create_connection(('127.0.0.1', PORT)).fileno()",
+    "a datagram": "import socket as s\nreturn s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+    "a unix socket": "import socket\nreturn socket.socket(socket.AF_UNIX).connect('/tmp/x')",
+    "a pair that can send to any address": "import socket as s\ns.socketpair(s.AF_UNIX, s.SOCK_DGRAM)",
+    "listen": "import socket\nreturn socket.create_server(('127.0.0.1', 0)).fileno()",
+    "fork": "import os\nreturn os.fork()",
+    "spawn": "import os\nreturn os.spawnv(os.P_WAIT, '/bin/true', ['true'])",
+    "system": "import os\nassert os.system('true') == 0",
+    "exec": "import os\nos.execv('/bin/true', ['true'])",
+    "kill its parent": "import os\nos.kill(os.getppid(), 9)",
+    "kill everyone": "import os\nos.kill(-1, 9)",
+    "raise its limits": "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
+    "limit its parent": "import os, resource\nresource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))",
+    "become root": "import os\nos.setuid(0 if os.getuid() else 1)",
+    "mount": "import ctypes\nif ctypes.CDLL(None).mount(b'none', b'/', b'tmpfs', 0, None): raise OSError(1, 'refused')",
+    "a new namespace": "import ctypes\nif ctypes.CDLL(None).unshare(0x10000000): raise OSError(1, 'refused')",
+    "trace its parent": "import ctypes, os\nif ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) < 0: raise OSError(1)",
+    "a memory file": "import os\nreturn os.memfd_create('x')",
+    "a shared segment": "import ctypes\nif ctypes.CDLL(None).shmget(1, 4096, 0o1600) < 0: raise OSError(1, 'refused')",
+    "many open files": "import os\nreturn len([os.dup2(0, n) for n in range(4, 1000)])",
+    "many threads": "import threading as t, time\nfor _ in range(999): t.Thread(target=time.sleep, args=[9]).start()",
+    "allocate": "return len(bytearray(1 << 30))",
+    "double until it ends": "x = 'x'\nwhile True: x += x",
+    "standard input": "return input()",
+}  # fmt: skip
+
+
+def test_what_is_forbidden_fails(run):
+    outcomes = {}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for name, body in FORBIDDEN.items():
+            (outcomes[name],) = run(body.replace("PORT", str(server.getsockname()[1])))
+            assert not Path("/tmp/escaped").exists(), name
+    kinds = ("forbidden", "exception", "memory", "exited")
+    assert {name: got for name, got in outcomes.items() if not isinstance(got, tuple) or got[0] not in kinds} == {}
+
+
+def test_a_file_that_may_be_missing_is_missing(run):
+    body = "import os, pathlib\nif os.path.exists('x') or pathlib.Path('x').exists(): return 1\n"
+    assert run(body + "try: open('x')\nexcept FileNotFoundError: return 2") == [2]
+    assert run("open('x')")[0][0] == "forbidden"
+
+
+def test_the_environment_and_the_command_line_are_empty(run):
+    os.environ["SWEET_RL_TEST_SECRET"] = "hidden"
+    (outcome,) = run("import os, sys\nreturn [dict(os.environ), sys.argv, sys.orig_argv, str(os.environb)]")
+    assert "hidden" not in str(outcome) and outcome[1] == ["d"] and outcome[2] == ["l", ""] == outcome[3]
+
+
+def test_an_answer_has_no_descriptor_of_the_process_that_forks_it_however_many_its_grader_has():
+    copies = [os.dup(0) for _ in range(100)]
+    look = (
+        "import os\ndef f():\n    found = []\n    for number in range(300):\n        try: os.lseek(number, 0, 1)\n"
+        "        except OSError as error:\n            if error.errno == 9: continue\n"
+        "        found.append(number)\n    return found"
+    )
+    with closing(Sandbox("seccomp", 0.5, 128, ("os",))) as sandbox:
+        (outcome,) = sandbox.run(job(look, ["f()"]))
+    for number in copies:
+        os.close(number)
+    assert outcome[0] == "value" and set(decode(outcome[1])[1:]) <= {0, 1, 2, 3}
+
+
+LEAK = "import builtins, random, sys\nbuiltins.leak = sys.leak = random.leak = 1\ndef f():\n    return 1"
+LEAKED = "import builtins, random, sys\ndef f():\n    return [hasattr(m, 'leak') for m in (builtins, random, sys)]"
+
+
+def test_one_answer_leaves_nothing_for_the_next(sandbox):
+    assert sandbox.run(job(LEAK, ["f()"])) == [("value", b"1")]
+    assert sandbox.run(job(LEAKED, ["f()"])) == [("value", b'["l",false,false,false]')]
+
+
+def test_a_test_that_leaves_a_name_in_a_module_is_followed_by_a_new_process(sandbox):
+    code = "import math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f():\n    return math.seen"
+    assert sandbox.run(job(code, ["f()"] * 3)) == [("value", b"1")] * 3
+
+
+def test_a_thread_does_not_outlive_its_answer(run):
+    body = "import threading, time\nthreading.Thread(target=lambda: time.sleep(10**6)).start()\nreturn 1"
+    assert run(body) == run("return 1") == [1]
+
+
+def test_each_test_has_a_fresh_module_and_fails_alone(sandbox):
+    counter = "seen = []\ndef f(x=1):\n    seen.append(x)\n    return len(seen) + 3 // x"
+    first, zero, third = sandbox.run(job(counter, ["f()", "f(0)", "f(2)"]))
+    assert first == ("value", b"4") and third == ("value", b"2")
+    assert zero[0] == "exception" and "ZeroDivision" in zero[1]
+
+
+def test_a_test_that_ends_its_process_after_others_is_tried_again_by_itself(sandbox):
+    """What the tests before it used up, memory for example, is not its fault."""
+    keeps = "import math\ndef f(n):\n    math.pi = bytes(80 << 20), math.pi\n    return n"
+    assert sandbox.run(job(keeps, ["f(1)", "f(2)", "f(3)"])) == [("value", b"1"), ("value", b"2"), ("value", b"3")]
+    exits = "import os\ndef f(n):\n    if n == 2: os._exit(3)\n    return n"
+    outcomes = sandbox.run(job(exits, ["f(1)", "f(2)", "f(3)"]))
+    assert [reason for reason, _ in outcomes] == ["value", "exited", "value"]
+
+
+def test_cpu_time_is_limited_and_after_two_tests_out_of_time_the_others_are_not_run(sandbox):
+    outcomes = sandbox.run(job("def f():\n    while True: pass", ["f()"] * 4))
+    assert [reason for reason, _ in outcomes] == ["timeout"] * 4
+    assert "over" in outcomes[1][1] and "not run" in outcomes[2][1]
+
+
+def test_time_asleep_is_limited_by_the_clock():
+    with closing(Sandbox("seccomp", 0.05, 128, ("time",))) as sandbox:
+        (outcome,) = sandbox.run(job("import time\ndef f():\n    time.sleep(60)", ["f()"]))
+    assert outcome == ("timeout", "over 1 s by the clock")
+
+
+def test_what_a_child_sends_unasked_is_never_the_outcome_of_the_next_answer(sandbox):
+    forged = "def f():\n    import os\n    os.write(3, b'V1\\n' * 3)\n    return 5"
+    assert len(sandbox.run(job(forged, ["f()"]))) == 1
+    assert sandbox.run(job("def f():\n    return 7", ["f()"])) == [("value", b"7")]
+
+
+@pytest.mark.parametrize("level", ["seccomp", "none"])
+def test_no_process_is_left_when_the_sandbox_closes(level):
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    if not children.exists():
+        pytest.skip("no /proc here")
+    before = children.read_text()
+    sandbox = Sandbox(level, 0.5, 128)
+    sandbox.run(job("def f():\n    return 1", ["f()"]))
+    inner = sandbox._process.pid
+    sandbox.close()
+    assert children.read_text() == before and not Path(f"/proc/{inner}").exists()
+
+
+def test_an_answer_is_run_once_more_if_its_server_ends():
+    with closing(Pool("seccomp", 0.5, 128, workers=1)) as pool:
+        answer = job("def f():\n    return 1", ["f()"])
+        assert pool.run("answer", 0, answer, set()) == [("value", b"1")]
+        ((sandbox,),) = pool._idle.values()
+        sandbox.alive = lambda: True
+        sandbox._process.kill()
+        sandbox._process.wait()
+        assert pool.run("answer", 0, answer, set()) == [("value", b"1")]
+
+
+def test_servers_are_kept_by_kind_and_not_without_end():
+    with closing(Pool("seccomp", 0.5, 128, workers=1)) as pool:
+        for seed in range(18):
+            pool.run("answer", seed, job("def f():\n    return 1", ["f()"]), set())
+        assert len(pool._idle) == 14 and ("answer", 17, ()) in pool._idle and ("answer", 0, ()) not in pool._idle
+
+
+def test_without_a_sandbox_answers_are_plain_processes_whose_time_is_limited(tmp_path):
+    """Memory is not limited; the clock works where no CPU clock can be read (macOS)."""
+    with closing(Pool("none", 0.3, 1, workers=1)) as pool:
+        write = f"def f():\n    with open('{tmp_path}/a', 'w') as file: return file.write('x' * 2_000_000)"
+        assert pool.run("answer", 0, job(write, ["f()"]), set()) == [("value", b"2000000")]
+        forks = "import os, time\ndef f():\n    if os.fork() == 0: time.sleep(600)\n    while True: pass"
+        assert pool.run("answer", 0, job(forks, ["f()"]), {"os"})[0][0] == "timeout"
+
+
+@pytest.mark.parametrize("level", ["auto", "strict", "limits", "off"])
+def test_a_level_that_is_gone_is_refused_with_what_to_do(level):
+    with pytest.raises(UserError, match=f"--sandbox {level} is gone: .*(leave the flag out|--sandbox none)"):
+        check_level(level)
+
+
+def test_a_system_without_a_filter_is_refused_with_what_to_do():
+    """In a process that may not set filters, as on a kernel without seccomp."""
+    program = (
+        "import ctypes, struct, sys\nfrom sweet_rl.sandbox import confine\n"
+        "lines = [(0x20, 0, 0, 0), (0x15, 0, 1, {'x86_64': 157, 'aarch64': 167}[__import__('os').uname().machine]),"
+        " (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000)]\n"
+        "code = ctypes.create_string_buffer(b''.join(struct.pack('=HBBI', *line) for line in lines), 32)\n"
+        "both = ctypes.create_string_buffer(struct.pack('@HP', 4, ctypes.addressof(code)), 16)\n"
+        "prctl = ctypes.CDLL(None).prctl\nprctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]\n"
+        "assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.addressof(both), 0, 0) == 0\n"
+        "from sweet_rl.sandbox.sandbox import check_level\ncheck_level('none')\ncheck_level('seccomp')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "SandboxUnavailable" in done.stderr and "--sandbox none" in done.stderr, done.stderr
+
+
+def test_a_server_that_hangs_at_its_start_is_ended(tmp_path, monkeypatch):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr("sweet_rl.sandbox.sandbox.START_SECONDS", 0.05)
+    with pytest.raises(SandboxUnavailable, match="does not start"):
+        Sandbox("seccomp", 1.0, 64)
+
+
+ALLOW, REFUSE, NO_FILE, NO_CALL = 0x7FFF0000, 0x50001, 0x50002, 0x50026
+
+
+def test_the_filter_allows_the_listed_calls_and_no_other():
+    """The filter's program, interpreted here for every number on both processors, says what the tables say."""
+    for column, (machine, (_, architecture)) in enumerate(confine.MACHINES.items()):
+        program = confine.filter_program(machine)
+        expected = dict.fromkeys([*range(1100), 0x40000000, 0x40000001, 2**32 - 1], REFUSE) | {confine.CLONE3: NO_CALL}
+        expected |= {numbers[column]: NO_FILE for numbers in confine.NO_FILE_CALLS.values()}
+        expected |= {numbers[column]: ALLOW for numbers in confine.CALLS.values()}
+        expected.pop(-1, None)  # the mark of a call that the processor lacks
+        assert {number: verdict(program, architecture, number) for number in expected} == expected
+        clone, pair, ioctl = (confine.CHECKED_CALLS[name][0][column] for name in ("clone", "socketpair", "ioctl"))
+        assert verdict(program, architecture, clone, [0x11]) == REFUSE  # fork
+        assert verdict(program, architecture, clone, [0x3D0F00]) == ALLOW  # a thread
+        assert verdict(program, architecture, clone, [0x3D0F00 | 0x10000000]) == REFUSE  # with a namespace
+        assert verdict(program, architecture, pair, [1, 0x80801]) == ALLOW
+        assert verdict(program, architecture, pair, [2, 1]) == verdict(program, architecture, pair, [1, 2]) == REFUSE
+        assert verdict(program, architecture, ioctl, [0, 0x5421]) == ALLOW
+        assert verdict(program, architecture, ioctl, [0, 0x5412]) == REFUSE  # characters into a terminal
+        assert verdict(program, 0x40000003, 1) == 0x80000000  # 32-bit calls end the process
+
+
+def verdict(program: bytes, architecture: int, number: int, arguments=()) -> int:
+    """What a filter says of one call, by the rules of classic BPF."""
+    data = struct.pack("=IIQ", number, architecture, 0) + b"".join(struct.pack("=Q", a) for a in arguments)
+    data = data.ljust(64, b"\0")
+    lines = list(struct.iter_unpack("=HBBI", program))
+    here = loaded = 0
+    while True:
+        code, if_true, if_false, k = lines[here]
+        here += 1
+        if code == confine.RETURN:
+            return k
+        if code == confine.LOAD:
+            loaded = struct.unpack_from("=I", data, k)[0]
+        elif code == confine.AND:
+            loaded &= k
+        elif code == confine.JUMP:
+            here += k
+        else:
+            here += if_true if loaded == k else if_false
