@@ -30,7 +30,7 @@ from __future__ import annotations
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.runs.cli import run
-from sweet_rl.runs.cli.released import RANK
+from sweet_rl.runs.released import RANK
 from sweet_rl.runs.step import StepSettings
 
 

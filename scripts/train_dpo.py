@@ -13,7 +13,7 @@ continues it.
 from __future__ import annotations
 
 from sweet_rl.runs.cli import run
-from sweet_rl.runs.cli.released_training import TRAIN_DPO
+from sweet_rl.runs.released import TRAIN_DPO
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
 

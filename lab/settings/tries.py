@@ -15,7 +15,6 @@ from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.statistics import Estimate, interval_text
 from sweet_rl.evaluation.table import Table
-from sweet_rl.runs.cli.values import read_yaml
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.texts import write_texts
 
@@ -64,7 +63,7 @@ def read_tries(path: str | Path) -> list[Try]:
             two methods set the same step, which then could not have the settings of both.
     """
     try:
-        read = read_yaml(Path(path).read_text(encoding="utf-8"))
+        read = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise UserError(f"{path}: the settings to try cannot be read: {error}") from error
     if not isinstance(read, dict) or not read:

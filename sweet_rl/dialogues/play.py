@@ -15,10 +15,9 @@ from typing import Any, Protocol
 from sweet_rl.dialogues.protocols import Environment, Human, HumanReply, sum_or_none
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Part, Sampling
 from sweet_rl.models.texts.chat import parts_text
-from sweet_rl.runs.errors import RecordError, UserError
+from sweet_rl.runs.errors import RecordError, UserError, masked
 from sweet_rl.runs.records import Task, Trajectory, parse_row, seed_for
 from sweet_rl.runs.records.schema import Failure
-from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
 from sweet_rl.runs.user_file import USER_ERRORS, is_cancelled, place_of, shown, text_of
 
@@ -119,7 +118,7 @@ def blamed(side: str, source: Path | None = None) -> Iterator[None]:
         if is_cancelled(error):
             raise
         place = None if source is None else place_of(error, source)
-        message = redacted(text_of(error))[:1000] + (f" ({place[0].name}:{place[1]})" if place else "")
+        message = masked(text_of(error))[:1000] + (f" ({place[0].name}:{place[1]})" if place else "")
         raise SideFailed({"kind": type(error).__name__, "message": message, "side": side}) from error
 
 

@@ -12,8 +12,7 @@ import aiohttp
 import openai
 
 from sweet_rl.models.base import TOO_LONG, ModelError
-from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.redaction import redacted
+from sweet_rl.runs.errors import UserError, masked
 
 SERVER_FAULTS = ("timeout", "connection", "server", "overloaded", "malformed", "auth", "forbidden")
 CONNECT_SECONDS = 30.0
@@ -144,7 +143,7 @@ def _error(status: int, body: Any) -> ModelError:
     message = next((text for one in fields for text in map(_text, _messages(one)) if text), None) or _text(body)
     raw = next((one["raw"] for one in fields if isinstance(one.get("raw"), str)), "")  # of OpenRouter's provider
     text = f"HTTP {status}: {message or '(no message)'} {raw}".rstrip()
-    text = redacted(without_surrogates(text))[:2000]
+    text = masked(without_surrogates(text))[:2000]
     names = ("code", "type", "status", "error_type", "reason")
     codes = {str(one.get(name)).lower() for one in fields for name in names}
     kind, retryable = _kind(status, text.lower(), codes)

@@ -28,7 +28,6 @@ from sweet_rl.models.servers import Server, Servers
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part
-from sweet_rl.runs.redaction import holds_secret
 
 logger = logging.getLogger(__name__)
 DRAWS = [Sampling(temperature=1.0, top_p=1.0, max_tokens=1, n=16, seed=16 * number) for number in range(8)]
@@ -267,7 +266,7 @@ class OpenAIServer:
             limit = sent.get("max_completion_tokens", sent.get("max_tokens"))  # `request` may have another one
             found = completions(answer, sampling.n, prompt.kind, self.chat, limit if isinstance(limit, int) else None)
             name = answer.get("model")  # hosted models have a date there
-            if isinstance(name, str) and name and not holds_secret(name):
+            if isinstance(name, str) and name:
                 self._note_name(without_surrogates(name)[:LONGEST_NAME])
             return found
 

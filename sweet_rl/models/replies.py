@@ -8,7 +8,6 @@ from typing import Any
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.models.failures import error_in_answer, without_surrogates
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.redaction import holds_secret
 
 # Reasons for which a generation ended, in lower case. Any other is the server's own word for "stop".
 # LocalAI gave none for whole replies, so no reason is "stop" too, but for a reply of all allowed tokens.
@@ -62,11 +61,6 @@ def completions(
         ids = None if chat is None else _token_ids(choice, reason, chat)
         if ids is not None and chat is not None:
             text, share = chat.decode(ids), len(ids)
-        if holds_secret(text):  # refused and not masked, because its token ids hold the key too
-            raise _malformed(
-                "the server's reply holds an API key or token of this machine, which must reach no record and no other "
-                "server: see what stands before the model, for example a proxy that repeats headers"
-            )
         if text and not share:
             share = None  # some servers count nothing and say 0
         at_limit = reason in NO_REASON and max_tokens is not None and (share or 0) >= max_tokens

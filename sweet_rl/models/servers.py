@@ -34,8 +34,7 @@ from sweet_rl.models.failures import (
     transport_error,
 )
 from sweet_rl.models.hostnames import LOOPBACK, base_url, proxy_note
-from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.redaction import note_secret
+from sweet_rl.runs.errors import UserError, register_key
 
 logger = logging.getLogger(__name__)
 LIST_SECONDS = 60.0  # within which a server must list its models
@@ -157,7 +156,7 @@ class Servers:
         patience: float = 600.0,
         pause: float = 5.0,
     ) -> None:
-        note_secret(api_key or "")
+        register_key(api_key or "")
         self._timeout, self._patience, self._pause = timeout, patience, pause
         limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0)  # 0: aiohttp sets no limit
         hooks: Any = {"response": [self._note_limit]}

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sweet_rl.runs.cli.process import command_line
+from sweet_rl.runs.cli import command_line
 
 if TYPE_CHECKING:
     import torch

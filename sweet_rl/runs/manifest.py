@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.runs.cli.process import command_line
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.cli import command_line
+from sweet_rl.runs.errors import UserError, masked
 from sweet_rl.runs.names import local_path
-from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.texts import replace_text
 from sweet_rl.runs.user_file import hash_user_file
 
@@ -231,11 +230,11 @@ def _checked_hash(name: str | Path) -> str:
 
 
 def _write(path: Path, content: dict) -> None:
-    replace_text(path, json.dumps(redacted_values(content), indent=2, ensure_ascii=False, default=str) + "\n")
+    replace_text(path, masked(json.dumps(content, indent=2, ensure_ascii=False, default=str)) + "\n")
 
 
 def _as_json(settings: dict) -> dict:
-    return redacted_values(json.loads(json.dumps(settings, default=str)))
+    return json.loads(masked(json.dumps(settings, ensure_ascii=False, default=str)))
 
 
 def _flat(settings: dict, prefix: str = "") -> dict[str, str]:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from scripts import COMMANDS
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.runs import cli
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments
+from sweet_rl.runs.released import OURS, Released
 from tests.support.command_line import ROOT, call
 
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted(ROOT.glob("docs/*.md"))]
@@ -101,7 +101,7 @@ def check_script(words: list[str]) -> None:
     path, taken = ROOT / words[0], []
     assert path.is_file(), f"no script {words[0]}"
 
-    def read(main: Callable, command: list[str] | None = None, released: Any = None) -> None:
+    def read(main: Callable, command: list[str] | None = None, released: Released = OURS) -> None:
         given = cli.parse_flags(main, sys.argv[1:] if command is None else command, released)
         arguments(main, given)
         if "task_type" in given:

@@ -4,7 +4,6 @@ traceback."""
 import pytest
 
 from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
-from sweet_rl.runs.cli.values import coerce, read_yaml
 from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.records import Trajectory, read_records
 from sweet_rl.viewer.credit_file import CreditFile
@@ -57,16 +56,3 @@ def test_the_largest_advantages_have_a_mean(tmp_path):
     list(dialogues.scan())
     (turn,) = dialogues._tally.summary()["advantage_by_turn"]
     assert turn["mean"] == pytest.approx(1.7e308 / 3) and turn["high"] == 1.7e308 and turn["low"] == 0.0
-
-
-@pytest.mark.parametrize("kind", [str, int, float, bool, list[int], dict])
-def test_a_number_that_cannot_be_written_out_is_an_error_of_its_flag(kind):
-    with pytest.raises(UserError, match="--flag"):
-        coerce([16**5000, "x"] if kind is dict else 16**5000, bool if kind is int else kind, "--flag")
-
-
-def test_a_number_of_too_many_digits_in_a_config_is_an_error_of_the_yaml():
-    import yaml
-
-    with pytest.raises(yaml.YAMLError, match="digits"):
-        read_yaml("seed: " + "1" * 5000)

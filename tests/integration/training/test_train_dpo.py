@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.training import loop

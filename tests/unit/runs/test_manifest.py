@@ -6,9 +6,8 @@ import pytest
 
 import sweet_rl
 from sweet_rl.runs import manifest
-from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.manifest import Manifest, hash_input, manifest_of, read_manifest
+from sweet_rl.runs.manifest import Manifest, hash_input, read_manifest
 from sweet_rl.runs.run import open_run
 
 
@@ -115,14 +114,3 @@ def test_of_large_files_of_a_model_the_size_and_both_ends_count(tmp_path, monkey
     assert hashed(b"abc--o--xyz") == whole
     assert whole not in {hashed(b"abC-----xyz"), hashed(b"abc-----Xyz"), hashed(b"abc------xyz")}
     assert hashed(b"abc----xyz") != hashed(b"abc-o--xyz")  # not large: all of it counts
-
-
-def test_the_command_that_makes_an_output_is_in_its_manifest_without_the_password_of_a_server(tmp_path):
-    output = tmp_path / "out.jsonl"
-
-    def main(hostname: str) -> None:
-        Manifest(manifest_of(output), {}, []).write()
-
-    run(main, ["--hostname", "http://me:secret@127.0.0.1:8000/v1"])
-    command = json.loads(manifest_of(output).read_text(encoding="utf-8"))["command"]
-    assert command.endswith("test_manifest.py --hostname http://127.0.0.1:8000/v1") and command.startswith("python ")
