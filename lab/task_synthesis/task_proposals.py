@@ -100,7 +100,7 @@ def synthesize(
     passages = synthesis.Passages.read(settings.corpus_path, settings.text_field)
     known = [task for path in settings.exclude for task in read_records(path, Task)]
     proposals = f"{output_path}.candidates.jsonl"
-    check_paths([output_path, proposals], [settings.corpus_path, *settings.exclude], [calls.cache])
+    check_paths([output_path, proposals], [settings.corpus_path, *settings.exclude])
     check_output(output_path, step.overwrite or Path(proposals).exists())  # without proposals it is another's file
 
     def select(rows: Iterable[dict], replaces: bool) -> dict:

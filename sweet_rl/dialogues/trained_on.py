@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.hub import is_on_hub
 from sweet_rl.runs.manifest import read_manifest
-from sweet_rl.runs.names import is_on_hub
 from sweet_rl.runs.records import Trajectory, read_rows
 
 

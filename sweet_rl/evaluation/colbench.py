@@ -36,8 +36,8 @@ from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import TooManyFailed, UserError, masked, printable
+from sweet_rl.runs.hub import is_on_hub
 from sweet_rl.runs.manifest import hash_input, read_manifest
-from sweet_rl.runs.names import is_on_hub
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, Trajectory, hash_rows, read_records
 from sweet_rl.runs.step import StepSettings

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.names import _downloaded
+from sweet_rl.runs.hub import _downloaded
 from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.run import open_run
 from tests.support.command_line import call
