@@ -24,17 +24,16 @@ from sweet_rl.models.weights import (
     freeze,
     load_config,
     load_weights,
-    model_input,
     model_path,
     require_bitsandbytes,
     save_weights,
 )
-from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import FULL_DISK, UserError
 from sweet_rl.runs.records import read_records
 from sweet_rl.runs.run import Model, open_model
 from sweet_rl.training.batches import divided_batch
 from sweet_rl.training.checkpoints import CHECKPOINTS, Checkpoints, step_of
+from sweet_rl.training.complete import read_inputs, recorded_settings
 from sweet_rl.training.deepspeed import Zero
 from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import Examples, split_by_task
@@ -154,17 +153,12 @@ class Training:
         Raises:
             UserError: An output or settings that cannot be used (then nothing is overwritten), or a full disk.
         """
-        how = self.settings
-        recorded = {"pretrain": self.pretrain, "dataset": self.dataset, **settings}
-        recorded |= to_settings(self.data, how)
-        recorded["learning_rate"] = how.peak_learning_rate
-        if how.keep == "best":
-            recorded["save_steps"] = how.save_steps  # decides which weights can be the best
-        inputs = [self.dataset, model_input(self.pretrain), *inputs]
+        recorded = recorded_settings(self.pretrain, self.dataset, settings, self.data, self.settings)
+        inputs = read_inputs(self.pretrain, self.dataset, inputs)
         with contextlib.ExitStack() as stack, full_disk_named(self.save_path):
 
             def open_folder() -> None:
-                # Names on a hub are settings, not inputs. The first process alone writes.
+                # The first process alone writes.
                 if self.is_first:
                     folder = open_model(self.save_path, recorded, inputs, self.overwrite)
                     self.folder = stack.enter_context(folder)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lab.reproduce.tests.test_dodo import planned
 from lab.settings.try_settings import main
-from tests.integration.test_dodo import planned
 from tests.support.command_line import ROOT
 
 
