@@ -241,7 +241,8 @@ def _default(field: dataclasses.Field, group: Any) -> Any:
 def group_of(kind: Any) -> type[Any] | None:
     """The dataclass that `kind` is, or is with `| None`; None for any other annotation."""
     kinds = [one for one in kinds_of(kind) if one is not type(None)]
-    return kinds[0] if len(kinds) == 1 and dataclasses.is_dataclass(kinds[0]) else None
+    alone = kinds[0] if len(kinds) == 1 else None
+    return alone if isinstance(alone, type) and dataclasses.is_dataclass(alone) else None
 
 
 def kinds_of(kind: Any) -> tuple[Any, ...]:
@@ -329,7 +330,7 @@ def _joined(words: Sequence[str], several: Sequence[str]) -> list[str]:
     name = ""
     for word in words:
         if word.startswith("-") and not re.match(r"-\.?\d", word):
-            name = word.lstrip("-").replace("-", "_")
+            name = word.lstrip("-").partition("=")[0].replace("-", "_")
         elif name in several:
             word = f"{joined[-1]}{',' if '=' in joined[-1] else '='}{word}"
             joined.pop()

@@ -73,9 +73,9 @@ def test_every_command_explains_itself_and_starts_without_the_client_of_servers(
 @pytest.mark.parametrize(
     "words",
     [
-        "train --pretrain mini --dataset pairs.jsonl --save_path out",
-        "simulate --agent_model mini --env_model mini --input_path mini.jsonl --output_path out.jsonl",
-        "evaluate --input_path tasks.jsonl --grade_references --tokenizer mini --output_path out.jsonl",
+        "train_dpo --pretrain mini --dataset pairs.jsonl --save_path out",
+        "simulate_interactions --agent_model mini --env_model mini --input_path mini.jsonl --output_path out.jsonl",
+        "evaluate_code --input_path tasks.jsonl --grade_references --tokenizer mini --output_path out.jsonl",
     ],
 )
 def test_a_command_that_needs_them_says_which_extra_brings_them(words, tmp_path):
