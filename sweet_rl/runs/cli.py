@@ -47,7 +47,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import fire
 import yaml
@@ -61,8 +61,6 @@ from sweet_rl.runs.released import OURS, REMOVED, Released
 UNRECORDED = "unrecorded"
 """Marks a field that does not influence the result, so that `to_settings` leaves it out:
 `concurrency: Annotated[int, UNRECORDED] = 64`."""
-
-T = TypeVar("T")
 
 
 class alias:
@@ -467,7 +465,7 @@ def _required(group: type[Any]) -> list[str]:
     return [f.name for f in dataclasses.fields(group) if f.init and f.default is f.default_factory is MISSING]
 
 
-def build(group: type[T], values: Mapping[str, Any], where: str) -> T:
+def build(group: type[Any], values: Mapping[str, Any], where: str) -> Any:
     """The dataclass `group` with the fields that a mapping gives, checked against their annotations.
 
     Args:
@@ -479,7 +477,7 @@ def build(group: type[T], values: Mapping[str, Any], where: str) -> T:
         UserError: A field is unknown, missing or of another type, or the dataclass refuses its values.
     """
     hints = typing.get_type_hints(group)
-    fields = [field.name for field in dataclasses.fields(group) if field.init]  # type: ignore[arg-type]
+    fields = [field.name for field in dataclasses.fields(group) if field.init]
     given = {}
     for name, value in values.items():
         if name not in fields:

@@ -124,15 +124,23 @@ class Run(Output):
                 yield line, {} if half else parse_row(line, f"{self.path}, line {number}")
 
     def write(self, record: dict) -> None:
-        """Append one record. Raises ValueError for NaN, a missing or repeated `id`, or a finished run."""
+        """Append one record.
+
+        Raises:
+            ValueError: NaN, a missing or repeated `id`, or a finished run.
+            UserError: The disk is full. The half line is cut when the run goes on.
+        """
         key = record.get("id")
         if not isinstance(key, str) or not key or key in self.done or self.finished:
             raise ValueError(f"{self.path}: a record with the id {key!r} cannot be added")
         text = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
         line = memoryview(text.encode("utf-8", "replace"))  # half of a surrogate pair could not be read again
         self._remove_replaced()
-        while line:
-            line = line[os.write(self._lock, line) :]
+        try:
+            while line:
+                line = line[os.write(self._lock, line) :]
+        except OSError as error:
+            raise UserError(f"{self.path}: {error.strerror}. Make room, then give the same command again.") from error
         self.done.add(key)
 
     def write_missing(self, records: Iterable[dict]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
-from tests.support.command_line import call, kill_when, write_rows
+from tests.support.command_line import call, count_rows, kill_when, write_rows
 
 TASKS = [Task(f"Add {n}.", f"def f(x):\n    return x + {n}\n", {"a": "f(1)"}, f"t{n}") for n in range(12)]
 
@@ -107,7 +107,6 @@ def test_a_ceiling_holds_for_calls_that_are_made_at_the_same_time(api, tmp_path)
 
 
 def test_a_limit_of_the_rate_is_on_the_progress_line_and_in_the_summary(api, tmp_path, monkeypatch):
-    monkeypatch.setattr("sweet_rl.runs.progress.FIRST_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.runs.progress.FILE_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.runs.progress.TERMINAL_INTERVAL", 0.1)
     monkeypatch.setattr("sweet_rl.dialogues.collect.TERMINAL_INTERVAL", 0.1)
@@ -138,7 +137,7 @@ def test_a_name_that_the_list_lacks_is_tried(api, tmp_path):
     api.server.answer = lambda body: refusal(404, f"no model {body['model']}")
     settings = flags(api, tmp_path, agent_model="typo", output_path=tmp_path / "other")
     result = call("simulate_interactions.py", **settings)
-    assert result.code == 2 and "no model typo" in result.err and not (tmp_path / "other").exists()
+    assert result.code == 2 and "no model typo" in result.err and not count_rows(tmp_path / "other")
 
 
 def test_a_ceiling_without_a_cache_is_refused(api, tmp_path):
