@@ -23,7 +23,7 @@ from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.cli import prefix, run, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.run import open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.step import StepSettings
 
 CRITIC_FLAGS = prefix("critic_", model_id="critic", critic_type="critic_type", critic_settings="critic_settings")
 
@@ -70,7 +70,11 @@ def main(
         play()
         return
     settings = {"agent_model": agent_model, "task": chosen.id, "max_turns": max_turns} | to_settings(sampling=sampling)
-    run_step(open_run(output_path, settings, [], step.overwrite), play)
+    with open_run(output_path, settings, [], step.overwrite) as output:
+        if output.finished:
+            output.show()
+        else:
+            output.finish(play(output))
 
 
 if __name__ == "__main__":

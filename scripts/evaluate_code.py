@@ -21,8 +21,8 @@ from sweet_rl.dialogues.backend.environment import DOMAIN, CodeGrading
 from sweet_rl.dialogues.task_types import named_domain
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.runs.cli import prefix, run
-from sweet_rl.runs.cli.released import EVALUATE_CODE
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.released import EVALUATE_CODE
 from sweet_rl.runs.step import StepSettings
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 from sweet_rl.dialogues.frontend.filter_tasks import filter_tasks
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import prefix, run
-from sweet_rl.runs.cli.released import FILTER
+from sweet_rl.runs.released import FILTER
 from sweet_rl.runs.step import StepSettings
 
 

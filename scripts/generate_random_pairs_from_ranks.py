@@ -10,7 +10,7 @@ from typing import Annotated
 
 from sweet_rl.method.turn_pairs import PairSettings, pair_file
 from sweet_rl.runs.cli import prefix, run
-from sweet_rl.runs.cli.released import PAIRS
+from sweet_rl.runs.released import PAIRS
 from sweet_rl.runs.step import StepSettings
 
 

@@ -12,15 +12,8 @@ A language model that judges, on a server:
     python scripts/rank_best_of_n.py --critic_type judge --model_id meta-llama/Llama-3.1-8B-Instruct \
         --critic_settings '{"hostname": "localhost:8000"}' --input_path candidates.jsonl --output_path judged.jsonl
 
-Any critic, with answers placed by their reward (grade_candidates.py):
-
-    python scripts/rank_best_of_n.py --model_id critic --place_answers --input_path graded_candidates.jsonl \
-        --output_path ranked.jsonl
-
-A critic of your own (docs/critics.md):
-
-    python scripts/rank_best_of_n.py --critic_type my_critic.py --critic_settings '{"words": 12}' \
-        --input_path candidates.jsonl --output_path ranked.jsonl
+`--critic_type my_critic.py` is a critic of your own, `--place_answers` puts answers where their reward does
+(grade_candidates.py): docs/critics.md.
 
 The prompt of a turn is computed once for all its candidates. A killed run is continued by the same command.
 """
@@ -30,7 +23,7 @@ from __future__ import annotations
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.runs.cli import run
-from sweet_rl.runs.cli.released import RANK
+from sweet_rl.runs.released import RANK
 from sweet_rl.runs.step import StepSettings
 
 

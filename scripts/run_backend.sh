@@ -2,7 +2,6 @@
 # Backend Programming with the paper's settings (configs/paper/backend), on a machine with eight GPUs of 80 GB, in an
 # environment with pip install -c constraints-gpu.txt -e '.[vllm,deepspeed]'. Stopped at any point, the same command continues.
 #
-#   bash scripts/run_backend.sh --smoke                  every command with a tiny model on a handful of tasks, on the CPU
 #   HUMAN_GPUS=0,1,2,3 NUM_TASKS=16 OUT=runs/trial bash scripts/run_backend.sh       the real models on 16 tasks
 #   HUMAN_GPUS=0,1,2,3 bash scripts/run_backend.sh       everything; the human's server has four GPUs during dialogues
 #   HUMAN_SERVER=node1:8000 bash scripts/run_backend.sh  the same with a server elsewhere:
@@ -14,15 +13,19 @@
 #
 # TRAIN_TASKS=FILE TEST_TASKS=FILE: files of your own. DIALOGUES=colbench/backend/offline: the released dialogues, without
 # step 1. TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of
-# GPUs and the human's server: gpus.sh. All tables: reproduce.sh.
+# GPUs and the human's server: gpus.sh.
 #
 # Dialogues and grades follow the published protocol, to be compared with the paper. Its prompts are downloaded once
 # (PROTOCOL_FILES=FOLDER: they are there). PROTOCOL=sweet_rl: prompts and rules of this package.
 # shellcheck disable=SC2086 # launchers and flags are several words or none
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
-RECIPE="${RECIPE:-run_backend.sh}" SMOKE="${1:-}"
-case "$*" in "" | --smoke) ;; *) echo "$RECIPE: unknown option $* (there is --smoke)" >&2 && exit 2 ;; esac
+RECIPE="${RECIPE:-run_backend.sh}"
+case "$*" in
+    "") ;;
+    --smoke) echo "$RECIPE: --smoke is gone; NUM_TASKS=4 OUT=runs/trial takes every step on four tasks" >&2 && exit 2 ;;
+    *) echo "$RECIPE: unknown option $*; settings are variables (--help)" >&2 && exit 2 ;;
+esac
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
@@ -32,22 +35,16 @@ CONFIGS="${CONFIGS:-configs/paper/backend}" SEED="${SEED:-0}" REFERENCE="${REFER
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-colbench/backend/train}")"
 TEST_TASKS="$(records "${TEST_TASKS:-colbench/backend/test}")"
 PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
-OUT="$(realpath -m "${OUT:-runs/backend${1:+-smoke}}")" DIALOGUES="${DIALOGUES:+$(records "$DIALOGUES")}"
-TRAIN="${TRAIN_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
+OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:+$(records "$DIALOGUES")}"
+TRAIN="${TRAIN_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source scripts/steps.sh
-if [ -n "$SMOKE" ]; then
-    # shellcheck source-path=SCRIPTDIR source=smoke.sh
-    source scripts/smoke.sh
-fi
-# shellcheck source-path=SCRIPTDIR source=protocol.sh
-source scripts/protocol.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
 RANK="--reference $REFERENCE $RANK"
 [ "$REFERENCE" = sampled ] || RANK+=" --reference_model_id $AGENT"
-if [ -n "$SMOKE" ]; then smoke_tasks; else ready "$AGENT"; fi
+ready "$AGENT"
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Three dialogues of the untrained agent on each of 5,000 tasks. The agent plays in this process, in vLLM.
@@ -64,22 +61,17 @@ step rewarded python scripts/evaluate_code.py --input_path "$DIALOGUES" --output
     --tokenizer "$AGENT" --preference_path "$OUT/pairs.jsonl" \
     --ground_truth_preference_path "$OUT/pairs_with_c.jsonl" $LIMIT $GRADE
 
-{
-    # 3. The critic: DPO on the dialogues with the reference solution, log-probs as means over turns.
-    step critic $FIRST scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
-} & lane=$!
-in_turn $lane
-{
-    # Baselines: imitate the dialogues that succeeded; DPO on whole dialogues.
-    step rft $SECOND scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/rft" --seed "$SEED" $TRAIN
-    step dpo $SECOND scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED" $TRAIN
-} & both $lane $!
+# 3. The critic: DPO on the dialogues with the reference solution, log-probs as means over turns.
+step critic $LAUNCH scripts/train_dpo.py --config $CONFIGS/critic.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs_with_c.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
+# Baselines: imitate the dialogues that succeeded; DPO on whole dialogues.
+step rft $LAUNCH scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/rft" --seed "$SEED" $TRAIN
+step dpo $LAUNCH scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED" $TRAIN
 # 4. Sixteen candidates for each turn of a tenth of the tasks.
 step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
-    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
 # 5. Their order by the critic's advantage; and by PMI, the untrained agent's log-probs with the solution and without it.
 step ranked rank_on_gpus "$OUT/ranked.jsonl" --config $CONFIGS/ranking.yaml --model_id "$OUT/critic" \
     --input_path "$OUT/candidates.jsonl" $RANK

@@ -3,7 +3,6 @@
 # an environment with pip install -c constraints-gpu.txt -e '.[vllm,deepspeed,frontend]'. Stopped at any point, the same command
 # continues.
 #
-#   bash scripts/run_frontend.sh --smoke                 every command with tiny models on a handful of tasks, on the CPU
 #   python scripts/prepare_websight.py --output_dir data/frontend_tasks
 #   HUMAN_GPUS=0,1,2,3 NUM_TASKS=16 OUT=runs/trial bash scripts/run_frontend.sh      the real models on 16 tasks
 #   HUMAN_GPUS=0,1,2,3 bash scripts/run_frontend.sh      everything; the human's server has four GPUs during dialogues
@@ -12,12 +11,16 @@
 #           --mm-processor-kwargs '{"max_pixels": 1003520}'
 #
 # TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of GPUs and the
-# human's server: gpus.sh. PROTOCOL, PROTOCOL_FILES: run_backend.sh.
+# human's server: gpus.sh.
 # shellcheck disable=SC2034,SC2086 # variables of gpus.sh; launchers and flags are several words or none
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
-RECIPE=run_frontend.sh SMOKE="${1:-}"
-case "$*" in "" | --smoke) ;; *) echo "$RECIPE: unknown option $* (there is --smoke)" >&2 && exit 2 ;; esac
+RECIPE=run_frontend.sh
+case "$*" in
+    "") ;;
+    --smoke) echo "$RECIPE: --smoke is gone; NUM_TASKS=4 OUT=runs/trial takes every step on four tasks" >&2 && exit 2 ;;
+    *) echo "$RECIPE: unknown option $*; settings are variables (--help)" >&2 && exit 2 ;;
+esac
 
 records() { # a path seen from the folder of the call; a name on the hub as it is
     if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
@@ -27,26 +30,15 @@ HUMAN_FLAGS="${HUMAN_FLAGS:---limit-mm-per-prompt {\"image\":2\} --mm-processor-
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CRITIC="${CRITIC:-Qwen/Qwen2-VL-7B-Instruct}" # that the critic starts from
 TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
 TEST_TASKS="$(records "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
-OUT="$(realpath -m "${OUT:-runs/frontend${1:+-smoke}}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
+OUT="$(realpath -m "${OUT:-runs/frontend}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
 PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
-TASK_TYPE=html BESIDE_PAPER="--paper table2" TRAIN="${TRAIN_FLAGS:-}" SAMPLE="" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
+TRAIN="${TRAIN_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=steps.sh
 source scripts/steps.sh
-if [ -n "$SMOKE" ]; then
-    # shellcheck source-path=SCRIPTDIR source=smoke.sh
-    source scripts/smoke.sh
-fi
-# shellcheck source-path=SCRIPTDIR source=protocol.sh
-source scripts/protocol.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
-if [ -n "$SMOKE" ]; then
-    smoke_tasks
-    GRADE+="$SMOKE_GRADE"
-else
-    ready "$AGENT" "$CRITIC"
-fi
+ready "$AGENT" "$CRITIC"
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
 # 1. Six dialogues of the untrained agent on each of 1,000 tasks. The agent plays in this process, in vLLM.
@@ -60,23 +52,18 @@ step rewarded python scripts/evaluate_html.py --config $CONFIGS/grading.yaml --t
     --input_path "$OUT/trajectories.jsonl" --output_path "$OUT/rewarded.jsonl" --best_path "$OUT/best.jsonl" \
     --preference_path "$OUT/pairs.jsonl" --ground_truth_preference_path "$OUT/pairs_with_c.jsonl" $GRADE
 
-{
-    # 3. The critic: a value head on a vision model that is shown the reference page. (One that reads its HTML instead:
-    #    train_dpo.py --config $CONFIGS/critic.yaml on pairs_with_c.jsonl, and ranking.yaml in step 5.)
-    step critic $FIRST scripts/train_value.py --config $CONFIGS/value_critic.yaml --pretrain "$CRITIC" \
-        --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
-} & lane=$!
-in_turn $lane
-{
-    # Baselines: imitate the best dialogues; DPO on whole dialogues.
-    step rft $SECOND scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/best.jsonl" --save_path "$OUT/rft" --seed "$SEED" $TRAIN
-    step dpo $SECOND scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
-        --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED" $TRAIN
-} & both $lane $!
+# 3. The critic: a value head on a vision model that is shown the reference page. (One that reads its HTML instead:
+#    train_dpo.py --config $CONFIGS/critic.yaml on pairs_with_c.jsonl, and ranking.yaml in step 5.)
+step critic $LAUNCH scripts/train_value.py --config $CONFIGS/value_critic.yaml --pretrain "$CRITIC" \
+    --dataset "$OUT/rewarded.jsonl" --save_path "$OUT/critic" --seed "$SEED" $TRAIN
+# Baselines: imitate the best dialogues; DPO on whole dialogues.
+step rft $LAUNCH scripts/train_sft.py --config $CONFIGS/rejection_fine_tuning.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/best.jsonl" --save_path "$OUT/rft" --seed "$SEED" $TRAIN
+step dpo $LAUNCH scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml --pretrain "$AGENT" \
+    --dataset "$OUT/pairs.jsonl" --save_path "$OUT/dpo" --seed "$SEED" $TRAIN
 # 4. Sixteen candidates for each turn of a tenth of the tasks.
 step candidates python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
-    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
+    --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
 # 5. Their order by the critic.
 step ranked rank_on_gpus "$OUT/ranked.jsonl" --config $CONFIGS/value_ranking.yaml --model_id "$OUT/critic" \
     --input_path "$OUT/candidates.jsonl" $RANK
@@ -100,4 +87,4 @@ done
 human_off
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
     --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
-multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md" $BESIDE_PAPER
+multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md" --paper table2

@@ -5,20 +5,19 @@
 #   bash scripts/run_mini.sh                                 a table, and a page of everything, at the end
 #   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; DRAW=201: on other tasks
 #   OUT=runs/mine AGENT=FOLDER bash scripts/run_mini.sh      another agent (lab/mini_agents)
-#   bash scripts/run_mini.sh --smoke                         every step on a handful of tasks
-#   bash scripts/reproduce.sh table2                         several seeds; other tables and figures: docs/reproduce.md
+#   bash lab/reproduce/reproduce.sh table2                   several seeds; other tables and figures: docs/reproduce.md
 #
 # `{ step ...; step ...; } &` is a lane: steps in turn, beside those of another lane (steps.sh).
-# shellcheck disable=SC2086 # $TRAIN, $SAMPLE and $PAIRS are several words or none
+# shellcheck disable=SC2086 # $TRAIN is several words or none
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
 
-SEED="${SEED:-0}" DRAW="${DRAW:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST=400 AGENT="${AGENT:-mini}" # the packaged agent
-OUT="${OUT:-runs/mini${1:+-smoke}}" TRAIN="" SAMPLE="" PAIRS=""                    # where all is written; more flags
+SEED="${SEED:-0}" DRAW="${DRAW:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST="${NUM_TEST:-400}"
+AGENT="${AGENT:-mini}" OUT="${OUT:-runs/mini}" TRAIN="${TRAIN_FLAGS:-}" # the packaged agent; where all is written
 case "$*" in
     "") ;;
-    --smoke) NUM_TRAIN=16 NUM_TEST=8 TRAIN="--max_epochs 1" SAMPLE="--data_fraction 0.1 --best_of_n 4" PAIRS="--num_pairs 1" ;;
-    *) echo "run_mini.sh: unknown option $* (there is --smoke)" >&2 && exit 2 ;;
+    --smoke) echo "run_mini.sh: --smoke is gone; NUM_TRAIN=16 NUM_TEST=8 takes every step on a handful of tasks" >&2 && exit 2 ;;
+    *) echo "run_mini.sh: unknown option $*; settings are variables (--help)" >&2 && exit 2 ;;
 esac
 case "$OUT" in /*) ;; *) OUT="$PWD/$OUT" ;; esac
 cd "$(dirname "$0")/.."
@@ -59,13 +58,13 @@ both $lane $!
 {
     # 4. Candidates: what else the agent could have said at each turn.
     step candidates python scripts/sample_best_of_n.py --config configs/mini/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
-        --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl" $SAMPLE
+        --input_path "$OUT/rewarded.jsonl" --output_path "$OUT/candidates.jsonl"
     # 5. Their order by the critic's advantage.
     step ranked python scripts/rank_best_of_n.py --config configs/mini/ranking.yaml --model_id "$OUT/critic" \
         --input_path "$OUT/candidates.jsonl" --output_path "$OUT/ranked.jsonl"
     # 6. Turn pairs: one of the better half over one of the worse half.
     step turn_pairs python scripts/generate_random_pairs_from_ranks.py --config configs/mini/turn_pairs.yaml --seed "$SEED" \
-        --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl" $PAIRS
+        --input_path "$OUT/ranked.jsonl" --output_path "$OUT/turn_pairs.jsonl"
     # 7. The policy of SWEET-RL: DPO on the turn pairs.
     step sweet python scripts/train_dpo.py --config configs/mini/actor.yaml --pretrain "$AGENT" \
         --dataset "$OUT/turn_pairs.jsonl" --save_path "$OUT/sweet" --seed "$SEED" $TRAIN

@@ -3,12 +3,11 @@
 # benchmarks and of the versions for GPUs:
 #   bash scripts/run_tests.sh [arguments of pytest]
 #   bash scripts/run_tests.sh lab [arguments of pytest]
-# Tests of pages need a browser: apt-get installs it if it is missing and this user may (root, sudo without password).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source scripts/environment.sh
-install "[test]"
+install "[test]" pytest mypy sybil
 install_browser
 if [ "${1:-}" = lab ]; then
     shift
@@ -18,7 +17,6 @@ else
     ruff format --check .
     lint-imports
     mypy --num-workers 2
-    python tests/lint/argument_docs.py sweet_rl scripts lab visualizers
 fi
 # Two test files at a time, one thread each. tests/integration comes first: its long files must not be the last to start.
 # -rs names each skipped test with what it needs.

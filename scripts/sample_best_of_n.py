@@ -16,7 +16,7 @@ from sweet_rl.method.candidates import CandidateSettings, sample_file
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.cli import alias, prefix, run
-from sweet_rl.runs.cli.released import SAMPLE
+from sweet_rl.runs.released import SAMPLE
 from sweet_rl.runs.step import StepSettings
 
 SAMPLING = Sampling(n=16)

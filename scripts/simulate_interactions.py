@@ -38,7 +38,7 @@ from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import prefix, run
-from sweet_rl.runs.cli.released import SIMULATE
+from sweet_rl.runs.released import SIMULATE
 from sweet_rl.runs.step import StepSettings
 
 ENV_FLAGS = prefix("env_", hostname="hostname", tokenizer=None, api_key_variable="api_key_variable")

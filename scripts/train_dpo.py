@@ -12,8 +12,10 @@ continues it.
 
 from __future__ import annotations
 
+from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import run
-from sweet_rl.runs.cli.released_training import TRAIN_DPO
+from sweet_rl.runs.released import TRAIN_DPO
+from sweet_rl.training.complete import is_complete, preference_settings
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
 
@@ -36,6 +38,10 @@ def main(
         ref_pretrain: Reference model; by default --pretrain.
         overwrite: Replace what another command left in --save_path.
     """
+    reference = ref_pretrain or pretrain
+    own, inputs = preference_settings(preference, reference), [model_input(reference)]
+    if is_complete(pretrain, dataset, save_path, own, data, training, overwrite, inputs):
+        return
     from sweet_rl.training.dpo import train_preferences
 
     train_preferences(pretrain, dataset, save_path, preference, training, data, ref_pretrain, overwrite)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from sweet_rl.runs.cli import prefix, run
+from sweet_rl.training.complete import is_complete
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 IMITATION = TrainingSettings(train_batch_size=32)  # the paper, table 5
@@ -34,6 +35,8 @@ def main(
         min_reward: Smallest reward of a dialogue that is imitated.
         overwrite: Replace what another command left in --save_path.
     """
+    if is_complete(pretrain, dataset, save_path, {"min_reward": min_reward}, data, training, overwrite):
+        return
     from sweet_rl.training.rejection_fine_tuning import train_imitation
 
     train_imitation(pretrain, dataset, save_path, training, data, min_reward, overwrite)

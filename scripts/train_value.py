@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from sweet_rl.method.privileged_information import AFTER, BEFORE, with_hint
 from sweet_rl.runs.cli import run
+from sweet_rl.training.complete import is_complete, value_settings
 from sweet_rl.training.reference_pages import PictureSettings
 from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
 
@@ -45,7 +46,7 @@ def main(
 
         around = (BEFORE, AFTER)
         train_picture_value(pretrain, dataset, save_path, value, training, data, pictures, around, overwrite)
-    else:
+    elif not is_complete(pretrain, dataset, save_path, value_settings(value, not no_prompt), data, training, overwrite):
         from sweet_rl.training.value import train_value
 
         hint = None if no_prompt else with_hint

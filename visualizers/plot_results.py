@@ -12,8 +12,7 @@ from typing import Literal
 
 from sweet_rl.evaluation import figures
 from sweet_rl.evaluation.paper import paper_results
-from sweet_rl.runs.cli import run
-from sweet_rl.runs.cli.configs import packaged_config
+from sweet_rl.runs.cli import packaged_config, run
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 
 PAPER = packaged_config("paper/results.yaml")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import prefix, run
-from sweet_rl.runs.cli.released import VISUALIZE_DESIGN
+from sweet_rl.runs.released import VISUALIZE_DESIGN
 from sweet_rl.viewer.show import ViewSettings, show
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.runs.cli import prefix, run
-from sweet_rl.runs.cli.released import VISUALIZE
+from sweet_rl.runs.released import VISUALIZE
 from sweet_rl.viewer.show import ViewSettings, show
 
 

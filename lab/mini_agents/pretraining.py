@@ -20,10 +20,10 @@ from lab.mini_agents.imitation import ImitationSettings
 from sweet_rl.dialogues.mini.worlds import HARD
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_weights, model_path
-from sweet_rl.runs.directory import directory_manifest
+from sweet_rl.runs.cli import print_summary
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.step import run_step
+from sweet_rl.runs.run import open_model
 from sweet_rl.training.loop import check_finite
 
 BEGIN, END, PAD, USER, ASSISTANT = "<|begin|>", "<|end|>", "<|pad|>", "<|user|>", "<|assistant|>"
@@ -302,5 +302,8 @@ def make_agent(
         inputs: Folders and files that it is made from; None for a model that is not on this disk.
         overwrite: Whether an existing model is replaced.
     """
-    output = directory_manifest(save_path, recorded, inputs, overwrite)
-    run_step(output, lambda _: imitate(agent(), lessons, settings, Path(save_path)))
+    with open_model(save_path, recorded, inputs, overwrite) as output:
+        if output.finished:
+            output.show()
+            return
+        print_summary(output.finish(imitate(agent(), lessons, settings, Path(save_path))))

@@ -13,10 +13,9 @@ from sweet_rl.dialogues.answer_environment import AnswerEnvironment
 from sweet_rl.dialogues.protocols import Human, HumanReply, sum_or_none
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Sampling
 from sweet_rl.models.texts.chat import parts_text
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import UserError, masked
 from sweet_rl.runs.records import Part, Task, Trajectory, seed_for
 from sweet_rl.runs.records.schema import Failure
-from sweet_rl.runs.redaction import redacted
 from sweet_rl.runs.step import as_they_finish
 
 logger = logging.getLogger(__name__)
@@ -98,8 +97,8 @@ async def play(task: Task, sample: int, dialogue_setup: DialogueSetup) -> Trajec
         place = "".join(traceback.format_tb(error.__traceback__))
         if place not in _shown:
             _shown.add(place)
-            logger.warning("%s: the %s failed\n%s", dialogue.key, dialogue.side, redacted(traceback.format_exc()))
-        message = redacted(str(error))[:1000]
+            logger.warning("%s: the %s failed\n%s", dialogue.key, dialogue.side, masked(traceback.format_exc()))
+        message = masked(str(error))[:1000]
         return dialogue.record({"kind": type(error).__name__, "message": message, "side": dialogue.side})
     return dialogue.record()
 

@@ -30,8 +30,7 @@ from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar, shown_regularly
 from sweet_rl.runs.records import RELEASED, Task, hash_rows, human_label, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.shards import shard_of
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.step import StepSettings, run_step, shard_of
 
 Job = tuple[Task, int]  # a task and the number of its sample
 PICTURES_KEPT = 1024  # because a reference page would otherwise be drawn again at every turn
@@ -247,7 +246,7 @@ class Simulation:
             settings |= to_settings(env=self.env, human_replies=domain.limits(self.human), user_prompt=prompt)
         inputs = [input_path, collection.exclude, model_input(self.players.agent_model), domain.source, self._folder]
         inputs += self.selector.inputs if self.selector else []
-        check_paths([output_path], inputs, [self.calls.cache])
+        check_paths([output_path], inputs)
         drop = _failed if collection.retry_failed else None
         return open_run(output_path, settings, inputs, step.overwrite, drop)
 

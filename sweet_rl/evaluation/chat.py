@@ -14,10 +14,8 @@ from sweet_rl.dialogues.protocols import HumanReply
 from sweet_rl.evaluation.evaluate import grade_trajectories
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Message, Sampling
-from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.printable import printable
+from sweet_rl.runs.errors import UserError, masked, printable
 from sweet_rl.runs.records import Task, Trajectory, content_id, read_records
-from sweet_rl.runs.redaction import redacted
 
 PERSON = {"name": "person", "hash": content_id("person")}
 
@@ -109,7 +107,7 @@ class Chat:
                 (credit,) = await self.scorer.credit([played])
                 note = f"   [credit {credit[-1]:+.3f}]" if credit else "   [no credit: a turn has no token]"
             except Exception as error:  # the person's dialogue is kept, whatever the critic does
-                note = f"   [no credit: {redacted(str(error)) or type(error).__name__}]"
+                note = f"   [no credit: {masked(str(error)) or type(error).__name__}]"
         self.show(printable(f"agent> {played.dialogue_history[-1]['content']}{note}"))
         return credit
 

@@ -31,13 +31,11 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
-from sweet_rl.runs.errors import TooManyFailed, UserError
+from sweet_rl.runs.errors import TooManyFailed, UserError, masked, printable
+from sweet_rl.runs.hub import is_on_hub
 from sweet_rl.runs.manifest import hash_input, read_manifest
-from sweet_rl.runs.names import is_on_hub
-from sweet_rl.runs.printable import printable
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, Trajectory, hash_rows, read_records
-from sweet_rl.runs.redaction import redacted_values
 from sweet_rl.runs.step import StepSettings
 from sweet_rl.runs.texts import write_texts
 
@@ -263,7 +261,7 @@ class ColBench:
         print()
         facts = self.facts()
         facts |= self._compare(facts)
-        text = json.dumps(redacted_values(facts), indent=2, ensure_ascii=False) + "\n"
+        text = masked(json.dumps(facts, indent=2, ensure_ascii=False)) + "\n"
         write_texts({self.folder / "results.json": text}, overwrite=True)
         print(f"{self.folder / 'results.md'}: this table")
         print(f"{self.folder / 'results.json'}: what it was measured with")

@@ -24,7 +24,7 @@ from sweet_rl.evaluation.statistics import (
     win_share,
 )
 from sweet_rl.evaluation.table import as_latex, as_markdown, as_text
-from sweet_rl.runs.cli.configs import packaged_config
+from sweet_rl.runs.cli import packaged_config
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.records import Trajectory

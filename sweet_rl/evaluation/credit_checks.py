@@ -21,7 +21,7 @@ from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.step import StepSettings
 from sweet_rl.runs.texts import write_texts
 
 COLUMNS = ["pair", "solution", "dialogue", "A", "B", "better"]
@@ -83,13 +83,10 @@ def check_credit(settings: CheckSettings, input_path: str, output_dir: str, step
     write_pairs(folder / "labels.csv", pairs)
     labels = read_labels(folder / "labels.csv", records)
     recorded = {"seed": settings.seed, "limit": step.limit}
-    output = open_run(other_c, recorded, [input_path], step.overwrite)
-
-    def write(run) -> dict:
-        run.write_missing(record.to_dict() for record in others)
-        return {"turns": len(others)}
-
-    run_step(output, write)
+    with open_run(other_c, recorded, [input_path], step.overwrite) as run:
+        if not run.finished:
+            run.write_missing(record.to_dict() for record in others)
+            run.finish({"turns": len(others)})
     scores = {}
     for name, (critic, source) in _ways(settings, records, input_path, other_c).items():
         ranked = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}.jsonl"

@@ -23,13 +23,13 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.parts import TextMarkup
 from sweet_rl.runs.cli import alias, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
-from sweet_rl.runs.manifest import replace_source
-from sweet_rl.runs.names import local_path
+from sweet_rl.runs.hub import local_path
+from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import RELEASED, Task, Trajectory, read_records, without_excluded
 from sweet_rl.runs.run import Run, check_output, open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.step import StepSettings
 
 logger = logging.getLogger(__name__)
 OWN, BASELINE = "this run", "the baseline"
@@ -191,17 +191,19 @@ def evaluate(
         if domain.source is not None:
             settings["task_type"] = domain.name
 
-        def grade(run: Run) -> dict[str, Any]:
-            write_grades(trajectories, grader, run)
-            rows = (Trajectory.from_dict(row, str(run.path)) for row in run.records())
-            return summarise_rewards(rows, wanted.k, wanted.seed)
-
         inputs = [dialogues.input_path, dialogues.exclude, domain.source]
         drop = _machine_failed if dialogues.retry_failed else None
-        output = open_run(dialogues.target, settings, inputs, step.overwrite, drop)
-        run_step(output, grade, show=lambda _: None)  # shown below, for the present k and baseline
+        with open_run(dialogues.target, settings, inputs, step.overwrite, drop) as run:
+            if run.finished:
+                run.show(None)
+            else:
+                write_grades(trajectories, grader, run)
+                rows = (Trajectory.from_dict(row, str(run.path)) for row in run.records())
+                summary = summarise_rewards(rows, wanted.k, wanted.seed)
+                run.finish(summary, show=None)  # shown below, for the present k and baseline
     if dialogues.in_place:
-        replace_source(Path(dialogues.target), Path(dialogues.result))
+        os.replace(dialogues.target, os.path.realpath(dialogues.result))
+        manifest_of(Path(dialogues.target)).unlink()
 
     rewarded = read_records(dialogues.result, Trajectory)
     summary = summarise_rewards(rewarded, wanted.k, wanted.seed)
@@ -248,15 +250,11 @@ def _machine_failed(row: dict) -> bool:
 
 def _write_best(path: str, graded_path: str, trajectories: Sequence[Trajectory], overwrite: bool) -> None:
     """Write the best dialogue of each task of a graded file."""
-
-    def write(run: Run) -> dict:
-        run.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(trajectories))
-        return {"trajectories": len(run.done)}
-
-    def show(summary: dict) -> None:
-        print(f"{path}: the best dialogues of {summary['trajectories']} tasks")
-
-    run_step(open_run(path, to_settings(best_of="task"), [graded_path], overwrite), write, show, may_be_empty=True)
+    with open_run(path, to_settings(best_of="task"), [graded_path], overwrite) as run:
+        if not run.finished:
+            run.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(trajectories))
+            run.finish({"trajectories": len(run.done)}, show=None, may_be_empty=True)
+        print(f"{path}: the best dialogues of {run.summary['trajectories']} tasks")
 
 
 def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:

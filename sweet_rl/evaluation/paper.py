@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from sweet_rl.dialogues.frontend.encoders import CLIP
-from sweet_rl.runs.cli.values import read_yaml
 from sweet_rl.runs.errors import UserError
 
 NOT_RECORDED = "not recorded"
@@ -25,7 +26,7 @@ def paper_results(path: str | Path, name: str) -> dict:
     Raises:
         UserError: There is no such entry.
     """
-    results = read_yaml(Path(path).read_text(encoding="utf-8"))
+    results = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     if name not in results:
         raise UserError(f"--paper is {name!r}; it must be one of {', '.join(results)}.")
     return results[name]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sweet_rl.evaluation.statistics import best_of_k, bootstrap_interval, percent_text
-from sweet_rl.runs.printable import printable
+from sweet_rl.runs.errors import printable
 from sweet_rl.runs.records import Trajectory
 
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")

@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from sweet_rl.evaluation.paper import paper_lines
 from sweet_rl.evaluation.statistics import interval_text
-from sweet_rl.runs.printable import printable
+from sweet_rl.runs.errors import printable
 
 FEW_TASKS = 30
 SEEDS_AND_TASKS = "quasi-F test over seeds and tasks, at least that of a t test over either"

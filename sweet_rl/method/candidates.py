@@ -5,6 +5,7 @@ Each is sampled from the policy given o_t, the dialogue up to the turn, without 
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections import Counter
@@ -20,11 +21,9 @@ from sweet_rl.models.texts.parts import refuse_unasked
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.records import Message, Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
 from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.shards import shard_of
-from sweet_rl.runs.step import StepSettings, run_step, write_results
+from sweet_rl.runs.step import StepSettings, shard_of, write_results
 
 
 @dataclass(frozen=True)
@@ -173,25 +172,22 @@ def sample_file(
     Raises:
         UserError: Before anything is written; or, once the other turns are written, because some could not be sampled.
     """
-    read = without_excluded(read_records(input_path, Trajectory), settings.exclude)
-    trajectories = shard_of(sample_tasks(read, settings.data_fraction, settings.seed), step.shard)
-    counts = {
-        "tasks": len({trajectory.task.id for trajectory in trajectories}),
-        "trajectories": len(trajectories),
-        "trajectories_read": len(read),
-        "failed_dialogues_left_out": sum(trajectory.ending == "failed" for trajectory in trajectories),
-    }
-
-    async def sample(run: Run) -> dict:
-        policy = load_model(settings.model_id, model, calls)
-        seeded = replace(sampling, seed=settings.seed)
-        return counts | await sample_turns(run, trajectories, policy, seeded, settings.concurrency)
-
     recorded = to_settings(settings, model, step, sampling=sampling)
     inputs = [input_path, settings.exclude, model_input(settings.model_id)]
-    check_paths([output_path], inputs, [calls.cache])
-    output = open_run(output_path, recorded, inputs, step.overwrite)
-    return run_step(output, sample, may_be_empty=not trajectories)  # with more shards than tasks
+    with open_run(output_path, recorded, inputs, step.overwrite) as run:
+        if run.finished:
+            return run.show()
+        read = without_excluded(read_records(input_path, Trajectory), settings.exclude)
+        trajectories = shard_of(sample_tasks(read, settings.data_fraction, settings.seed), step.shard)
+        summary = {
+            "tasks": len({trajectory.task.id for trajectory in trajectories}),
+            "trajectories": len(trajectories),
+            "trajectories_read": len(read),
+            "failed_dialogues_left_out": sum(trajectory.ending == "failed" for trajectory in trajectories),
+        }
+        policy, seeded = load_model(settings.model_id, model, calls), replace(sampling, seed=settings.seed)
+        summary |= asyncio.run(sample_turns(run, trajectories, policy, seeded, settings.concurrency))
+        return run.finish(summary, may_be_empty=not trajectories)  # with more shards than tasks
 
 
 async def sample_turns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Sequence
 from itertools import islice
@@ -11,8 +12,7 @@ from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.shards import shard_of
-from sweet_rl.runs.step import StepSettings, run_step, write_results
+from sweet_rl.runs.step import StepSettings, shard_of, write_results
 
 
 def rank_file(
@@ -39,43 +39,46 @@ def rank_file(
         UserError: Before anything is written; or, after the other records were written, because a server failed.
     """
     step = step or StepSettings()
-    read = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
-    if not read:
-        raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
-    if place_answers:
-        _check_rewards(read, input_path)
-    records = [record.without_empty() for record in read if record.with_tokens() or not record.additional_outputs]
-    if not records:
-        raise UserError(f"{input_path}: no candidate has a single token, so there is nothing to rank.")
-    critic.check_models()
-    summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
-    if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
-        summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
-
-    async def work(run: Run) -> dict:
-        if critic.models() and step.shard is None and (gpus := _gpus()) > 1:
-            print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each of them ranks a part")
-        loaded = critic.load()
-        run.manifest.check_models()
-
-        async def rank(chunk: list[TurnCandidates]) -> list[dict]:
-            scores = await loaded.scores(chunk)
-            if place_answers:
-                scores = [placed(record, values) for record, values in zip(chunk, scores, strict=True)]
-            return [ranked(*pair, loaded.eos_text).to_dict() for pair in zip(chunk, scores, strict=True)]
-
-        missing = iter([record for record in records if record.id not in run.done])
-        chunks = iter(lambda: list(islice(missing, loaded.turns_per_call)), [])
-        try:
-            await write_results(run, chunks, rank, loaded.calls_at_once, len(records), "turn", size=len)
-        finally:
-            await loaded.close()
-        run.sort(record.id for record in records)
-        return summary
-
     settings = critic.to_settings() | {"limit": step.limit, "shard": step.shard}
     settings |= {"place_answers": True} if place_answers else {}
-    return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)
+    with open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite) as run:
+        if run.finished:
+            return run.show()
+        read = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
+        if not read:
+            raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
+        if place_answers:
+            _check_rewards(read, input_path)
+        records = [record.without_empty() for record in read if record.with_tokens() or not record.additional_outputs]
+        if not records:
+            raise UserError(f"{input_path}: no candidate has a single token, so there is nothing to rank.")
+        summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
+        if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
+            summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
+        critic.check_models()
+        if critic.models() and step.shard is None and (gpus := _gpus()) > 1:
+            print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each of them ranks a part")
+        asyncio.run(_rank(run, records, critic, place_answers))
+        run.sort(record.id for record in records)
+        return run.finish(summary)
+
+
+async def _rank(run: Run, records: Sequence[TurnCandidates], critic: ChosenCritic, place_answers: bool) -> None:
+    """Write the records that the run lacks, ranked."""
+    loaded = critic.load()
+
+    async def rank(chunk: list[TurnCandidates]) -> list[dict]:
+        scores = await loaded.scores(chunk)
+        if place_answers:
+            scores = [placed(record, values) for record, values in zip(chunk, scores, strict=True)]
+        return [ranked(*pair, loaded.eos_text).to_dict() for pair in zip(chunk, scores, strict=True)]
+
+    missing = iter([record for record in records if record.id not in run.done])
+    chunks = iter(lambda: list(islice(missing, loaded.turns_per_call)), [])
+    try:
+        await write_results(run, chunks, rank, loaded.calls_at_once, len(records), "turn", size=len)
+    finally:
+        await loaded.close()
 
 
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:

@@ -59,11 +59,13 @@ class LocalModel(AttentionSettings):
     @property
     def reduced(self) -> bool:
         """`bf16`, or its default on this machine."""
-        if self.bf16 is None:
-            import torch
+        if self.bf16 is not None:
+            return self.bf16
+        if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")):
+            return False  # without torch, which takes seconds to import
+        import torch
 
-            return torch.cuda.is_available()
-        return self.bf16
+        return torch.cuda.is_available()
 
     def models(self) -> list[str]:
         """Names of the models that are loaded."""

@@ -10,8 +10,7 @@ from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.records import Part, PreferencePair, Trajectory
-from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import run_step
+from sweet_rl.runs.run import open_run
 
 
 def trajectory_pairs(
@@ -79,15 +78,6 @@ def write_pairs(
         min_gap: As in `trajectory_pairs`.
         overwrite: Whether an older output is replaced.
     """
-    siblings: dict[str, list[Trajectory]] = {}
-    for one in trajectories:
-        if one.is_graded and one.turns:
-            siblings.setdefault(one.task.id, []).append(one)
-
-    def pair(run: Run) -> dict:
-        for group in siblings.values():
-            run.write_missing(found.to_dict() for found in trajectory_pairs(group, hint, texts, min_gap))
-        return {"pairs": len(run.done)}
 
     def show(summary: dict) -> None:
         kind = "with the reference solution" if hint else "without the reference solution"
@@ -96,7 +86,17 @@ def write_pairs(
             print(PreferencePair.why_none)
 
     settings = to_settings(texts, hint=hint, min_gap=min_gap) | {"chat": texts.chat and texts.chat.fingerprint}
-    run_step(open_run(path, settings, [graded_path], overwrite), pair, show, may_be_empty=True)
+    with open_run(path, settings, [graded_path], overwrite) as run:
+        if run.finished:
+            run.show(show)
+            return
+        siblings: dict[str, list[Trajectory]] = {}
+        for one in trajectories:
+            if one.is_graded and one.turns:
+                siblings.setdefault(one.task.id, []).append(one)
+        for group in siblings.values():
+            run.write_missing(pair.to_dict() for pair in trajectory_pairs(group, hint, texts, min_gap))
+        run.finish({"pairs": len(run.done)}, show, may_be_empty=True)
 
 
 def check_texts(trajectories: Iterable[Trajectory], texts: TextMarkup) -> None:

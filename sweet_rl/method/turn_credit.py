@@ -14,7 +14,7 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import StepSettings, run_step, write_results
+from sweet_rl.runs.step import StepSettings, write_results
 
 REPLIES = "additional_replies"
 """Field of a record of candidates: the human's reply to each ("" for none)."""
@@ -135,30 +135,35 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
     """
     step = step or StepSettings()
     check_scores_turns(critic)
-    trajectories = read_records(input_path, Trajectory, step.limit)
-    critic.check_models()
-
-    async def work(run: Run) -> dict:
-        scorer = TurnScorer(critic)
-
-        async def credited(group: list[Trajectory]) -> list[dict]:
-            credits = await scorer.credit(group)
-            return [
-                dataclasses.replace(trajectory, turn_credit=credit or None).to_dict()
-                for trajectory, credit in zip(group, credits, strict=True)
-            ]
-
-        groups = _groups([one for one in trajectories if one.id not in run.done], scorer.critic.turns_per_call)
-        try:
-            await write_results(run, groups, credited, scorer.critic.calls_at_once, len(trajectories), "dialogue")
-        finally:
-            await scorer.critic.close()
+    settings = {**critic.to_settings(), "limit": step.limit}
+    with open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite) as run:
+        if run.finished:
+            return run.show()
+        trajectories = read_records(input_path, Trajectory, step.limit)
+        critic.check_models()
+        asyncio.run(_score(run, trajectories, critic))
         run.sort(one.id for one in trajectories)
         turns = [len(row.get("turn_credit") or ()) for row in run.records()]
-        return {"dialogues": len(trajectories), "turns": sum(turns), "dialogues_without_credit": turns.count(0)}
+        summary = {"dialogues": len(trajectories), "turns": sum(turns), "dialogues_without_credit": turns.count(0)}
+        return run.finish(summary)
 
-    settings = {**critic.to_settings(), "limit": step.limit}
-    return run_step(open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite), work)
+
+async def _score(run: Run, trajectories: list[Trajectory], critic: ChosenCritic) -> None:
+    """Write the trajectories that the run lacks, with their credit."""
+    scorer = TurnScorer(critic)
+
+    async def credited(group: list[Trajectory]) -> list[dict]:
+        credits = await scorer.credit(group)
+        return [
+            dataclasses.replace(trajectory, turn_credit=credit or None).to_dict()
+            for trajectory, credit in zip(group, credits, strict=True)
+        ]
+
+    groups = _groups([one for one in trajectories if one.id not in run.done], scorer.critic.turns_per_call)
+    try:
+        await write_results(run, groups, credited, scorer.critic.calls_at_once, len(trajectories), "dialogue")
+    finally:
+        await scorer.critic.close()
 
 
 def _groups(trajectories: list[Trajectory], turns: int) -> Iterator[list[Trajectory]]:

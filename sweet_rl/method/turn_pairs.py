@@ -18,8 +18,8 @@ from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records, seed_for
-from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings
 
 
 @dataclass(frozen=True)
@@ -189,25 +189,25 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
     Raises:
         UserError: A record gives no pairs for a reason of `turn_pairs`, or no record has two candidates to pair.
     """
-    records = read_records(input_path, TurnCandidates, step.limit)
-    draw: Callable[..., list[PreferencePair]] = imitation_pairs if settings.get_sft else turn_pairs
-    if settings.rule == "gap":
-        draw = partial(gap_pairs, typical=float(np.median([spread(record) for record in records])))
-    drawn = [draw(record, settings.num_pairs, settings.seed, settings.eos_text) for record in records]
-    equal = 0 if settings.get_sft else sum(map(is_unordered, records))
-    if not any(drawn):
-        why = (
-            f" In {equal} of {len(records)} turns all candidates have the same score. A critic whose weights are still "
-            "those of its reference (--reference seed) scores everything 0: train it for more steps or with a larger "
-            "--learning_rate. Otherwise the candidates are equal: sample them with a temperature above 0."
-        )
-        raise UserError(f"{input_path}: no turn has two candidates that can be paired.{why if equal else ''}")
-
-    def write(run: Run) -> dict:
-        found = progress_bar([pair for pairs in drawn for pair in pairs], desc="turn pairs")
-        run.write_missing(pair.to_dict() for pair in found)
+    with open_run(output_path, to_settings(settings, step), [input_path], step.overwrite) as run:
+        if run.finished:
+            return run.show()
+        records = read_records(input_path, TurnCandidates, step.limit)
+        draw: Callable[..., list[PreferencePair]] = imitation_pairs if settings.get_sft else turn_pairs
+        if settings.rule == "gap":
+            draw = partial(gap_pairs, typical=float(np.median([spread(record) for record in records])))
+        drawn = [draw(record, settings.num_pairs, settings.seed, settings.eos_text) for record in records]
+        equal = 0 if settings.get_sft else sum(map(is_unordered, records))
+        if not any(drawn):
+            why = (
+                f" In {equal} of {len(records)} turns all candidates have the same score. A critic whose weights are "
+                "still those of its reference (--reference seed) scores everything 0: train it for more steps or with "
+                "a larger --learning_rate. Otherwise the candidates are equal: sample with a temperature above 0."
+            )
+            raise UserError(f"{input_path}: no turn has two candidates that can be paired.{why if equal else ''}")
+        pairs = [pair for of_turn in drawn for pair in of_turn]
+        run.write_missing(pair.to_dict() for pair in progress_bar(pairs, desc="turn pairs"))
         fewer = sum(len(pairs) < settings.num_pairs for pairs in drawn)
         summary = {"pairs": len(run.done), "turns": len(records), "turns_with_fewer": fewer}
-        return summary | ({"turns_with_equal_scores": equal} if equal else {})
-
-    return run_step(open_run(output_path, to_settings(settings, step), [input_path], step.overwrite), write)
+        summary |= {"turns_with_equal_scores": equal} if equal else {}
+        return run.finish(summary)

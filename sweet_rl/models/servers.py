@@ -20,8 +20,7 @@ import openai
 
 from sweet_rl.models.base import TOO_LONG, ModelError
 from sweet_rl.models.settings import LOOPBACK, base_url
-from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.redaction import note_secret, redacted
+from sweet_rl.runs.errors import UserError, masked, register_key
 
 logger = logging.getLogger(__name__)
 ATTEMPTS = 3  # calls for one reply that time out, or that fail on several servers
@@ -90,7 +89,7 @@ class Servers:
         pause: float = 1.0,
         retries: int | None = None,
     ) -> None:
-        note_secret(api_key or "")
+        register_key(api_key or "")
         self._timeout, self._patience, self._pause = timeout, patience, pause
         urls = list(dict.fromkeys(map(base_url, hostnames)))
         direct: Any = {f"all://[{host}]" if ":" in host else f"all://{host}": None for host in LOOPBACK}
@@ -216,17 +215,17 @@ class Servers:
 
 def model_error(error: Exception, url: str) -> ModelError:
     """Return what a failed request means."""
-    text = redacted(str(error))[:2000]
+    text = masked(str(error))[:2000]
     refused = type(error.__cause__).__name__ == "ConnectTimeout"  # which the transport makes of every failed connection
     if isinstance(error, openai.APITimeoutError | TimeoutError) and not refused:
         return ModelError("timeout", f"no answer from {url} within the time limit (--timeout).", True)
     if isinstance(error, openai.APIConnectionError):
-        return ModelError("connection", f"{url} cannot be reached: {redacted(str(error.__cause__ or error))}", True)
+        return ModelError("connection", f"{url} cannot be reached: {masked(str(error.__cause__ or error))}", True)
     if not isinstance(error, openai.APIStatusError):
         return ModelError("malformed", f"the answer of {url} cannot be read: {text}", True)
     status = error.status_code
     if status < 400:
-        text = redacted(f"HTTP {status}: {url} redirects to {error.response.headers.get('location')}")
+        text = masked(f"HTTP {status}: {url} redirects to {error.response.headers.get('location')}")
     if status in (401, 402, 404) or error.code in NO_CREDIT:
         return ModelError("auth", text)
     if status == 429 or status == 503:

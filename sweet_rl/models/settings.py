@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sweet_rl.runs.cli import UNRECORDED
-from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.redaction import note_secret
+from sweet_rl.runs.errors import UserError, register_key
 
 HOSTED = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -149,7 +148,7 @@ def api_key(variable: str | None, urls: Sequence[str]) -> str | None:
         raise UserError(f"--api_key_variable (or the like) names an environment variable{name} that is not set.")
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError("the API key has a space, a line break or a character beyond ASCII: no request can have it.")
-    note_secret(key)
+    register_key(key)
     return key or None
 
 

@@ -1,16 +1,12 @@
-"""Errors for the user, and of single items. Scripts print the message of a UserError and exit with its status.
-
-No message holds a key or the password of an address (`redaction.py`).
-"""
+"""Errors for the user, and of single items. Scripts print the message of a UserError and exit with its status."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import re
 from collections.abc import Callable, Iterator
-
-from sweet_rl.runs.printable import printable
-from sweet_rl.runs.redaction import redacted
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 EXTRAS = {
@@ -24,6 +20,27 @@ EXTRAS = {
     "vllm": ("vllm",),
 }
 """Packages that the core does without, by the extra that brings them (setup.py)."""
+SENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
+"""Variables with keys that libraries of this process send by themselves."""
+
+_keys: set[str] = set()
+
+
+def register_key(key: str) -> None:
+    """Take a key that this process sends out of errors and manifests from now on, as those of `SENT` always are."""
+    _keys.add(key)
+
+
+def masked(text: str) -> str:
+    """The text with *** for each key of at least 6 characters, and with addresses without user and password."""
+    for key in sorted(_keys | {os.environ.get(name, "").strip() for name in SENT}, key=len, reverse=True):
+        text = text.replace(key, "***") if len(key) >= 6 else text  # shorter ones stand for "no key": none, EMPTY
+    return re.sub(r"://[^/\s@\"]+@", "://", text)
+
+
+def printable(text: str) -> str:
+    r"""The text with the characters that steer a terminal as escapes (`\x1b`); its lines stay lines."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text)
 
 
 class UserError(Exception):
@@ -32,7 +49,7 @@ class UserError(Exception):
     exit_status = 2
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(redacted(message)))
+        super().__init__(printable(masked(message)))
 
 
 class NothingMade(UserError):
@@ -51,13 +68,6 @@ def first_line(error: Exception) -> str:
     """The first line of an error of a library, for the message of a UserError; of odd errors with their type."""
     line = str(error).strip().partition("\n")[0]
     return line if line and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {line}".strip()
-
-
-def os_error_text(error: OSError) -> str:
-    """An error of the operating system for the user: which file, what is wrong, and what to do on a full disk."""
-    where = f"{str(error.filename)[:300]}: " if error.filename is not None else ""
-    remedy = ". Make room on this disk, then give the same command again" if error.errno in FULL_DISK else ""
-    return f"{where}{error.strerror}{remedy}."
 
 
 @contextlib.contextmanager
@@ -109,5 +119,5 @@ class ItemError(Exception):
     """
 
     def __init__(self, kind: str, message: str, retryable: bool = False, fatal: str | None = None) -> None:
-        super().__init__(redacted(message))
+        super().__init__(masked(message))
         self.kind, self.retryable, self.fatal = kind, retryable, fatal

@@ -14,93 +14,85 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.runs.cli.process import command_line
-from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.names import local_path
-from sweet_rl.runs.redaction import redacted_values
-from sweet_rl.runs.texts import replace_text
+from sweet_rl.runs.cli import command_line
+from sweet_rl.runs.errors import UserError, masked
+from sweet_rl.runs.hub import local_path
+from sweet_rl.runs.texts import write_text
 from sweet_rl.runs.user_file import hash_user_file
 
+FORMAT = 2
 DIRECTORY_MANIFEST = "manifest.json"
 _PACKAGES = ("torch", "transformers", "tokenizers", "datasets", "openai", "accelerate", "vllm", "deepspeed", "numpy")
 _BIG = 64 * 2**20  # bytes
 _END = 2**20  # bytes
 
 
-class Manifest:
-    """The manifest of one output. `write` replaces its file atomically.
+def new_manifest(settings: dict, inputs: Sequence[str | Path | None]) -> dict[str, Any]:
+    """The manifest of a run that begins. Raises UserError if an input does not exist, or is not finished.
 
     Args:
-        path: Path of the manifest.
         settings: Every setting that influences the output, as JSON values.
         inputs: Files and model directories that the run reads; None is skipped.
+    """
+    for name in inputs:
+        if name is not None:
+            check_finished(name)
+    return {
+        "format": FORMAT,
+        "status": "running",
+        "command": command_line(),
+        "settings": json.loads(masked(json.dumps(settings, default=str))),
+        "seed": settings.get("seed"),
+        "inputs": {str(name): hash_input(name) for name in inputs if name is not None},
+        "versions": dict(_versions()),
+        "started": _now(),
+    }
+
+
+def check_same_run(old: dict, new: dict, output: str | Path) -> None:
+    """Check that a manifest on disk is of the run that is wanted.
 
     Raises:
-        UserError: An input does not exist, or `check_finished` refuses it.
+        UserError: Other settings or inputs, each of which is named; or an unfinished run of an older format.
     """
-
-    def __init__(self, path: Path, settings: dict, inputs: Sequence[str | Path | None]):
-        self.path = path
-        self.inputs = {str(name): _checked_hash(name) for name in inputs if name is not None}
-        self.content: dict[str, Any] = {
-            "status": "running",
-            "command": command_line(),
-            "settings": _as_json(settings),
-            "seed": settings.get("seed"),
-            "inputs": self.inputs,
-            "versions": dict(_versions()),
-            "started": _now(),
-        }
-
-    @property
-    def complete(self) -> bool:
-        return self.content["status"] == "finished"
-
-    def adopt(self, old: dict, output: str) -> None:
-        """Continue the run of the manifest on disk. Raises UserError naming each setting and input that differs."""
-        was, now = _flat(old["settings"]), _flat(self.content["settings"])
-        changed = [
-            f"  {key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
-            for key in sorted(was.keys() | now.keys())
-            if was.get(key) != now.get(key)
+    was, now = _flat(old["settings"]), _flat(new["settings"])
+    changed = [
+        f"  {key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
+        for key in sorted(was.keys() | now.keys())
+        if was.get(key) != now.get(key)
+    ]
+    was, now = old["inputs"], new["inputs"]
+    if sorted(was.values()) != sorted(now.values()):  # a moved input is no change
+        changed += [
+            f"  input {name}: {_short(was.get(name))} -> {_short(now.get(name))}"
+            for name in sorted(was.keys() | now.keys())
+            if was.get(name) != now.get(name)
         ]
-        was, now = old["inputs"], self.content["inputs"]
-        if sorted(was.values()) != sorted(now.values()):  # a moved input is no change
-            changed += [
-                f"  input {name}: {_short(was.get(name))} -> {_short(now.get(name))}"
-                for name in sorted(was.keys() | now.keys())
-                if was.get(name) != now.get(name)
-            ]
-        if changed:
-            state = "finished" if old["status"] == "finished" else "unfinished"
-            lines = "\n".join(changed)
-            raise UserError(
-                f"{output} belongs to a run ({state}) with other settings (as in its manifest, old -> new):\n{lines}\n"
-                "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
-            )
-        self.content = old
+    if changed:
+        state = "finished" if old["status"] == "finished" else "unfinished"
+        lines = "\n".join(changed)
+        raise UserError(
+            f"{output} belongs to a run ({state}) with other settings (as in its manifest, old -> new):\n{lines}\n"
+            "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
+        )
+    if old["status"] != "finished" and old.get("format") != FORMAT:
+        raise UserError(
+            f"{output} was begun by an earlier version of sweet_rl, which it cannot be continued by. Finish it with "
+            "that version, choose another output path, or give --overwrite."
+        )
 
-    def write(self) -> None:
-        _write(self.path, self.content)
 
-    def check_models(self) -> None:
-        """Check after the models were loaded that they are those of the manifest. Raises UserError."""
-        for name, digest in self.inputs.items():
-            if os.path.isdir(name) and hash_input(name) != digest:
-                raise UserError(f"{name} was changed or replaced while it was loaded. Give the same command again.")
+def finished(manifest: dict[str, Any], summary: dict) -> dict[str, Any]:
+    """The manifest of a run that has ended. Its CPU seconds are those of this process, not of one that was killed."""
+    summary = json.loads(json.dumps(summary, default=str))
+    ending = {"status": "finished", "finished": _now(), "cpu_seconds": _cpu_seconds_of_this_output()}
+    return manifest | ending | {"summary": summary}
 
-    def reopen(self) -> None:
-        """Mark a finished run as running again."""
-        for key in ("finished", "summary", "records", "sha256", "cpu_seconds"):
-            self.content.pop(key, None)
-        self.content["status"] = "running"
-        self.write()
 
-    def finish(self, summary: dict) -> None:
-        """Mark the run as finished; its CPU seconds are those of this process, not of one that was killed."""
-        self.content |= {"status": "finished", "finished": _now(), "cpu_seconds": _cpu_seconds_of_this_output()}
-        self.content["summary"] = _as_json(summary)
-        self.write()
+def reopened(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a finished run that goes on."""
+    gone = ("finished", "summary", "cpu_seconds")
+    return {name: value for name, value in manifest.items() if name not in gone} | {"status": "running"}
 
 
 _cpu_seconds_noted = 0.0
@@ -121,96 +113,60 @@ def manifest_of(path: Path) -> Path:
 
 
 def read_manifest(output: str | Path) -> dict | None:
-    """The manifest of an output (a file or a directory), or None if it has none, or a directory has another program's.
+    """The manifest of an output (a file or a directory); None if it has none, or another program's.
 
     Raises:
-        UserError: it is damaged.
+        UserError: It is damaged.
     """
     path = manifest_of(Path(output))
     if not path.exists():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict):
-        if "status" in found and all(isinstance(found.get(name), dict) for name in ("settings", "inputs")):
-            return found
-        if path.name == DIRECTORY_MANIFEST:
-            return None
-    raise UserError(
-        f"{path} is not a manifest of a run. Make its output anew (a file with --overwrite, a folder at another path)."
-    )
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is not a manifest of a run ({error}). Make its output anew.") from error
+    ours = isinstance(content, dict) and content.keys() >= {"status", "settings", "inputs"}
+    return content if ours else None
 
 
-def check_unchanged(output: str | Path, manifest: dict) -> None:
-    """Raise UserError if a finished output is not as its run left it."""
-    if manifest.get("sha256") not in (None, hash_input(output)):
-        raise UserError(
-            f"{output} is not as its run left it: another program has cut or changed it. Make it anew (a file with "
-            "--overwrite, a folder at another path), or bring back what was there."
-        )
+def write_manifest(output: Path, manifest: dict[str, Any]) -> None:
+    """Replace the manifest of an output atomically."""
+    write_text(manifest_of(output), masked(json.dumps(manifest, indent=2, default=str)) + "\n")
 
 
-def check_finished(name: str | Path, digest: str | None = None) -> None:
-    """Check that an input is whole: a file or folder without a manifest, or a finished output as its run left it.
-
-    The content of model directories is not compared, because a model's card or template may be added to them.
+def check_finished(name: str | Path) -> None:
+    """Check that an input is whole: a file or folder without a manifest, or a finished output.
 
     Args:
         name: Path, or a name of a file on the hub.
-        digest: The `hash_input` of a file, if it is known already.
 
     Raises:
-        UserError: Its run is not finished, or the file is another one than it left.
+        UserError: Its run is not finished.
     """
     path = local_path(name)
     if not manifest_of(path).exists():
         path = Path(os.path.realpath(path))  # the manifest of what a link leads to
-    manifest, beside = read_manifest(path), manifest_of(path)
-    if manifest is None:
-        return
-    if manifest["status"] != "finished":
+    manifest = read_manifest(path)
+    if manifest is not None and manifest["status"] != "finished":
         raise UserError(
             f"{name} is not finished: give the command that makes it again, which continues it. To use what is there "
-            f"as it is, remove {beside}."
+            f"as it is, remove {manifest_of(path)}."
         )
-    if path.is_file() and manifest.get("sha256") not in (None, digest or hash_input(path)):
-        raise UserError(
-            f"{name} is not as its run left it: it was cut or changed since. Bring back what was there, or make it "
-            f"anew (--overwrite). If you want the change, remove {beside}."
-        )
-
-
-def replace_source(output: Path, source: Path) -> None:
-    """Put a finished output in the place of the file that it was made from, whose manifest stays with the new hash.
-
-    Killed in between, the manifest has no hash, and nothing refuses the file.
-    """
-    digest, manifest = hash_input(output), read_manifest(source)
-    if manifest is not None:
-        _write(manifest_of(source), manifest | {"sha256": None})
-    os.replace(output, os.path.realpath(source))
-    manifest_of(output).unlink()
-    if manifest is not None:
-        _write(manifest_of(source), manifest | {"sha256": digest})
 
 
 def hash_input(path: str | Path) -> str:
     """The SHA-256 of a file, or of the files of a model directory without its manifest and sub-folders.
 
-    That of a Python file covers the files beside it that it imports (`hash_user_file`).
-    Of files above 64 MB in a directory only the size and the first and last MB are hashed: hashing a large model would
-    take minutes. Raises UserError if there is nothing at the path.
+    That of a Python file covers the modules of its folder that it has loaded (`hash_user_file`). Of files above 64 MB
+    in a directory only the size and the first and last MB are hashed: hashing a large model would take minutes.
+    Raises UserError if there is nothing at the path.
     """
     path, digest = local_path(path), hashlib.sha256()
     if path.suffix == ".py" and path.is_file():
         return hash_user_file(path)
     if path.is_file():
         with open(path, "rb") as file:
-            while chunk := file.read(_END):
-                digest.update(chunk)
-        return digest.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
     if not path.is_dir():
         raise UserError(f"{path} does not exist. An input of this run was expected there: check the path.")
     for entry in sorted(p for p in path.iterdir() if p.is_file() and p.name != DIRECTORY_MANIFEST):
@@ -222,20 +178,6 @@ def hash_input(path: str | Path) -> str:
                 file.seek(-_END, os.SEEK_END)
             digest.update(file.read())
     return digest.hexdigest()
-
-
-def _checked_hash(name: str | Path) -> str:
-    digest = hash_input(name)
-    check_finished(name, digest)
-    return digest
-
-
-def _write(path: Path, content: dict) -> None:
-    replace_text(path, json.dumps(redacted_values(content), indent=2, ensure_ascii=False, default=str) + "\n")
-
-
-def _as_json(settings: dict) -> dict:
-    return redacted_values(json.loads(json.dumps(settings, default=str)))
 
 
 def _flat(settings: dict, prefix: str = "") -> dict[str, str]:

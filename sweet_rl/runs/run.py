@@ -1,76 +1,146 @@
-"""Opens an output of records as a new run or as the continuation of an earlier one."""
+"""A run on disk: `OUTPUT.jsonl`, one record per line, and `OUTPUT.jsonl.manifest.json` with what made it.
+
+    with open_run(output_path, settings, [input_path], overwrite) as run:
+        if run.finished:
+            return run.show()
+        for turn in turns:
+            if turn.id not in run.done:
+                run.write({"id": turn.id, ...})
+        return run.finish({"turns": len(run.done)})
+
+The same command continues a run that was killed; other settings or inputs are refused. A trained model is a folder with
+`manifest.json` inside (`open_model`).
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-from sweet_rl.runs.errors import RecordError, UserError
-from sweet_rl.runs.manifest import Manifest, check_unchanged, manifest_of, read_manifest
-from sweet_rl.runs.output import Output, give_up, missing_folders, open_locked
+from sweet_rl.runs.cli import print_summary
+from sweet_rl.runs.errors import NothingMade, RecordError, UserError
+from sweet_rl.runs.manifest import (
+    DIRECTORY_MANIFEST,
+    check_same_run,
+    finished,
+    manifest_of,
+    new_manifest,
+    read_manifest,
+    reopened,
+    write_manifest,
+)
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.records import parse_row
-from sweet_rl.runs.texts import check_writable, open_anew
 
-_RECORDS = os.O_RDWR | os.O_APPEND | os.O_CREAT
+Show = Callable[[dict[str, Any]], None]
+
+
+class Output(AbstractContextManager):
+    """An output that this process alone writes: a path, its manifest, a lock."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any], lock: int) -> None:
+        self.path, self.manifest, self._lock = path, manifest, lock
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is finished: nothing is left to do."""
+        return self.manifest["status"] == "finished"
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The summary that `finish` was given, in this process or an earlier one; empty before."""
+        return self.manifest.get("summary", {})
+
+    def show(self, show: Show | None = print_summary) -> dict[str, Any]:
+        """Print that the run is complete, and its summary, and return that."""
+        print(f"{self.path}: already complete")
+        if show is not None:
+            show(self.summary)
+        return self.summary
+
+    def finish(self, summary: dict[str, Any]) -> dict[str, Any]:
+        """Mark the run as finished, and return its summary."""
+        self.manifest = finished(self.manifest, summary)
+        write_manifest(self.path, self.manifest)
+        return self.summary
+
+    def close(self) -> None:
+        """Release the lock. An unfinished run can be continued."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Model(Output):
+    """An open model directory.
+
+    Attributes:
+        resuming: Whether an unfinished run with the same settings was there.
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any], lock: int, resuming: bool) -> None:
+        super().__init__(path, manifest, lock)
+        self.resuming = resuming
 
 
 class Run(Output):
     """An open JSONL output.
 
     Attributes:
-        done: ids of the records on disk.
+        done: Ids of the records on disk.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        lock: int,
-        done: set[str],
-        replaces: bool = False,
-        made: Sequence[Path] = (),
-    ):
-        super().__init__(path, manifest, lock, made)
-        self.done = done
-        self._size = os.fstat(lock).st_size
+    def __init__(self, path: Path, manifest: dict[str, Any], lock: int, replaces: bool = False) -> None:
+        super().__init__(path, manifest, lock)
         self._replaces = replaces  # an old output is on disk, to be removed before the first write
+        self.done: set[str] = set()
+        if replaces:
+            return
+        for number, (line, row) in enumerate(self._lines(), start=1):
+            if not line.endswith(b"\n") and not self.finished:  # half written when the process was killed
+                os.ftruncate(lock, os.fstat(lock).st_size - len(line))
+                return
+            key = row.get("id")
+            if not isinstance(key, str) or key in self.done:
+                raise RecordError(
+                    f"{path}, line {number}: the id {key!r} is missing or repeated, so the run cannot be continued. "
+                    "Was the file edited? Give --overwrite to make it anew."
+                )
+            self.done.add(key)
 
-    @property
-    def empty(self) -> bool:
-        return not self.done
+    def _lines(self) -> Iterator[tuple[bytes, dict]]:
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                half = not line.endswith(b"\n") and not self.finished
+                yield line, {} if half else parse_row(line, f"{self.path}, line {number}")
 
     def write(self, record: dict) -> None:
         """Append one record.
 
         Raises:
             ValueError: NaN, a missing or repeated `id`, or a finished run.
-            UserError: the disk is full or not writable; the records on disk stay intact.
+            UserError: The disk is full. The half line is cut when the run goes on.
         """
         key = record.get("id")
-        if not isinstance(key, str) or not key:
-            raise ValueError(f"a record needs an 'id' (text), found {key!r}")
-        if key in self.done:
-            raise ValueError(f"{self.path}: the record {key!r} was written before")
-        if self.complete:
-            raise ValueError(f"{self.path}: the run is finished, nothing can be added")
+        if not isinstance(key, str) or not key or key in self.done or self.finished:
+            raise ValueError(f"{self.path}: a record with the id {key!r} cannot be added")
         text = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
         line = memoryview(text.encode("utf-8", "replace"))  # half of a surrogate pair could not be read again
         self._remove_replaced()
-        self._check_alone()
-        end = self._size
         try:
             while line:
                 line = line[os.write(self._lock, line) :]
-            self._size = os.fstat(self._lock).st_size
         except OSError as error:
-            os.ftruncate(self._lock, end)
-            raise UserError(
-                f"{self.path}: a record cannot be written ({error.strerror}). What is there is whole: make room, then "
-                "give the same command again to continue."
-            ) from error
+            raise UserError(f"{self.path}: {error.strerror}. Make room, then give the same command again.") from error
         self.done.add(key)
 
     def write_missing(self, records: Iterable[dict]) -> None:
@@ -82,67 +152,63 @@ class Run(Output):
     def records(self) -> Iterator[dict]:
         """The records on disk, in the order in which they were written."""
         if not self._replaces:
-            yield from (row for _, row in _lines(self.path))
+            yield from (row for _, row in self._lines())
 
     def sort(self, ids: Iterable[str]) -> None:
         """Sort the records by `ids`, so that their order does not depend on completion."""
         self._remove_replaced()
-        places, end = {}, 0
-        for line, row in _lines(self.path):
-            places[row["id"]] = (end, len(line))
-            end += len(line)
-        order = [key for key in ids if key in places]
-        if order != list(places):
-            listed = set(order)
-            order += [key for key in places if key not in listed]
-            with open(self.path, "rb") as old:
-                self._replace(os.pread(old.fileno(), size, start) for start, size in map(places.__getitem__, order))
+        lines = {row["id"]: line for line, row in self._lines()}
+        places = {key: place for place, key in enumerate(ids)}
+        order = sorted(lines, key=lambda key: places.get(key, len(places)))
+        if order != list(lines):
+            self._replace(map(lines.__getitem__, order))
 
     def remove(self, drop: Callable[[dict], bool]) -> None:
         """Remove the records for which `drop` is true, to be made again. A finished run that has some is reopened."""
-        kept = [row["id"] for _, row in _lines(self.path) if not drop(row)]
+        kept = {row["id"]: line for line, row in self._lines() if not drop(row)}
         if len(kept) < len(self.done):
-            self.manifest.reopen()  # before any record goes
-            self._replace(line for line, row in _lines(self.path) if not drop(row))
+            self.manifest = reopened(self.manifest)
+            write_manifest(self.path, self.manifest)  # before any record goes
+            self._replace(kept.values())
             self.done = set(kept)
 
     def _replace(self, lines: Iterable[bytes]) -> None:
         """Replace the records by these lines. Killed at any moment, the output is the old one or the new one."""
         real = Path(os.path.realpath(self.path))  # because a link stays a link
         partial = real.with_name(real.name + ".partial")
-        with open_anew(partial) as kept:
-            kept.writelines(lines)
-            kept.flush()
-            os.fsync(kept.fileno())
+        with open(partial, "wb") as file:
+            file.writelines(lines)
         os.replace(partial, real)
         self.close()
-        self._lock = open_locked(self.path, _RECORDS)
-        self._size = os.fstat(self._lock).st_size
-
-    def finish(self, summary: dict | None = None) -> None:
-        self._remove_replaced()
-        self._check_alone()
-        self.manifest.content["records"] = len(self.done)
-        os.fsync(self._lock)
-        super().finish(summary)
-
-    def _check_alone(self) -> None:
-        """Raise UserError if another program has changed the output meanwhile."""
-        found = os.fstat(self._lock)
-        if found.st_size != self._size or not self.path.exists() or not os.path.samestat(found, self.path.stat()):
-            raise UserError(
-                f"{self.path} was cut, changed or replaced by another program while this one wrote it. Look at what is "
-                "there, then give the same command again: it continues with the records that are whole."
-            )
+        self._lock = _locked(self.path, os.O_RDWR | os.O_APPEND)
 
     def _remove_replaced(self) -> None:
         """Start the new output of an --overwrite. Killed in between, the output has no manifest and is refused."""
         if self._replaces:
-            self.manifest.path.unlink(missing_ok=True)
+            manifest_of(self.path).unlink(missing_ok=True)
             os.ftruncate(self._lock, 0)
-            self._size = 0
-            self.manifest.write()
+            write_manifest(self.path, self.manifest)
             self._replaces = False
+
+    def finish(
+        self, summary: dict[str, Any], show: Show | None = print_summary, may_be_empty: bool = False
+    ) -> dict[str, Any]:
+        """Mark the run as finished; show its summary and return it.
+
+        Args:
+            summary: Figures of the run.
+            show: Prints the summary; None prints nothing.
+            may_be_empty: Whether an output without records is finished too.
+
+        Raises:
+            NothingMade: The output has no records; its summary has been shown.
+        """
+        if show is not None:
+            show(summary)
+        if not self.done and not may_be_empty:
+            raise NothingMade(f"{self.path}: not a single record came out. The summary above says what was read.")
+        self._remove_replaced()
+        return super().finish(summary)
 
 
 def open_run(
@@ -156,92 +222,100 @@ def open_run(
 
     Args:
         output_path: JSONL file; its folder is made.
-        settings: every setting that influences the records (`cli.to_settings`); not progress, concurrency, batch sizes.
-        inputs: files and model directories that the run reads; None is skipped.
-        overwrite: replace an existing output as soon as the first record or the summary is written.
-        drop: records for which it is true are removed, to be made again; a finished run that has some is reopened.
+        settings: Every setting that influences the records (`cli.to_settings`); not progress, concurrency, batch sizes.
+        inputs: Files and model directories that the run reads; None is skipped.
+        overwrite: Replace an existing output as soon as the first record or the summary is written.
+        drop: Records for which it is true are removed, to be made again; a finished run that has some is reopened.
 
     Raises:
-        UserError: other settings or inputs, an output without a manifest, another process writing to it, a path that
-            cannot be written. Nothing on disk is changed in these cases.
+        UserError: Other settings or inputs, an output without a manifest, another process writing to it.
     """
     path = Path(output_path)
     check_paths([path], inputs)
     check_output(path, overwrite)
-    manifest = Manifest(manifest_of(path), settings, inputs)
-    existed, lock = path.exists(), -1
-    made = folders = missing_folders(path.parent)
+    manifest = new_manifest(settings, inputs)
+    old = None if overwrite else read_manifest(path)
+    if old is not None and not _has_records(path, old):
+        old = None
+    if old is not None:
+        check_same_run(old, manifest, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = _locked(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = open_locked(path, _RECORDS)
-        made = [] if existed else [path, manifest.path, *folders]
-        empty = os.fstat(lock).st_size == 0
-        if overwrite and (not empty or manifest.path.exists()):
-            return Run(path, manifest, lock, set(), replaces=True)
-        old = read_manifest(path)
-        if old is None or (empty and (not existed or old["status"] != "finished")):
-            manifest.write()
-            return Run(path, manifest, lock, set(), made=made)
-        made = []
-        manifest.adopt(old, str(path))
-        done = _ids_on_disk(lock, path, manifest.complete)
-        if manifest.complete and len(done) != manifest.content.get("records", len(done)):
-            raise UserError(
-                f"{path} has {len(done)} records, but its run was finished with {manifest.content['records']}. "
-                "Was the file edited? Give --overwrite to make it anew, or choose another output path."
-            )
-        if manifest.complete:
-            check_unchanged(path, manifest.content)
+        if old is None and not overwrite:
+            write_manifest(path, manifest)
+        run = Run(path, old or manifest, lock, replaces=overwrite)
     except BaseException:
-        give_up(lock, made)
+        os.close(lock)
         raise
-    run = Run(path, manifest, lock, done)
-    if drop is not None:
-        try:
-            run.remove(drop)
-        except BaseException:
-            run.close()
-            raise
+    if drop is not None and not overwrite:
+        run.remove(drop)
     return run
+
+
+def _has_records(path: Path, manifest: dict[str, Any]) -> bool:
+    """Whether there is something to continue; a finished output may be empty, unless it was removed."""
+    return path.exists() and (manifest["status"] == "finished" or path.stat().st_size > 0)
 
 
 def check_output(output_path: str | Path, overwrite: bool = False) -> None:
     """Check early what `open_run` would refuse whatever the settings, for an output that is opened after long work.
 
     Raises:
-        UserError: a folder, a path that cannot be written, or a file without a manifest.
+        UserError: A folder, a path on the hub, or a file without a manifest.
     """
     path = Path(output_path)
-    check_writable(path)
-    manifest = manifest_of(path)
-    if path.exists() and path.stat().st_size and not overwrite and not manifest.exists():
+    if path.parts[:1] == ("hf:",):
+        raise UserError(f"{path} is on the hub; an output is a local path. Upload it when it is finished: `hf upload`.")
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; the output must be a file path.")
+    if path.exists() and path.stat().st_size and not overwrite and not manifest_of(path).exists():
         raise UserError(
-            f"{path} exists and has no manifest ({manifest.name}), so what made it is not known. "
+            f"{path} exists and has no manifest ({manifest_of(path).name}), so what made it is not known. "
             "Choose another output path, or give --overwrite to replace it."
         )
 
 
-def _lines(path: Path) -> Iterator[tuple[bytes, dict]]:
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            yield line, parse_row(line, f"{path}, line {number}")
+def open_model(
+    path: str | Path, settings: dict, inputs: Sequence[str | Path | None] = (), overwrite: bool = False
+) -> Model:
+    """Open a model directory as `open_run` opens a file. Of several processes only rank 0 opens it.
+
+    `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory.
+    """
+    path = Path(path)
+    check_paths([path], inputs)
+    manifest = new_manifest(settings, inputs)
+    path.mkdir(parents=True, exist_ok=True)
+    lock = _locked(path, os.O_RDONLY)
+    try:
+        old = read_manifest(path)
+        begun = any(not entry.name.startswith(DIRECTORY_MANIFEST) for entry in path.iterdir())
+        if old is None and begun:
+            raise UserError(
+                f"{path} is not empty and has no {DIRECTORY_MANIFEST}, so what made it is not known. "
+                "Choose another path, or empty it by hand."
+            )
+        if old is not None and begun and not overwrite and old["status"] != "emptying":
+            check_same_run(old, manifest, path)
+            return Model(path, old, lock, resuming=old["status"] != "finished")
+        write_manifest(path, manifest | {"status": "emptying"})  # killed in between, the next run empties the rest
+        for entry in path.iterdir():
+            if entry.name != DIRECTORY_MANIFEST:
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        write_manifest(path, manifest)
+        return Model(path, manifest, lock, resuming=False)
+    except BaseException:
+        os.close(lock)
+        raise
 
 
-def _ids_on_disk(lock: int, path: Path, complete: bool) -> set[str]:
-    """The ids of an output; from one that is not complete a line that was half written is cut off."""
-    done: set[str] = set()
-    end = 0
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n") and not complete:
-                os.ftruncate(lock, end)
-                break
-            key = parse_row(line, f"{path}, line {number}").get("id")
-            if not isinstance(key, str) or key in done:
-                raise RecordError(
-                    f"{path}, line {number}: the id {key!r} is missing or repeated, so the run cannot be "
-                    "continued. Was the file edited? Give --overwrite to make it anew."
-                )
-            done.add(key)
-            end += len(line)
-    return done
+def _locked(path: Path, flags: int) -> int:
+    """Open an output and lock it for this process. Raises UserError if another process has it."""
+    lock = os.open(path, flags, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise UserError(f"{path} is being written by another process. Wait for it, or choose another path.") from error
+    return lock

@@ -1,37 +1,19 @@
-"""One step of the pipeline, the same for every script: open or continue the output, do what is missing, finish.
-
-A step is its settings, its items and the work on one item. One that calls a language model reads like this:
-
-    def sample_file(settings: SampleSettings, input_path: str, output_path: str, step: StepSettings) -> dict:
-        turns = shard_of(read_records(input_path, Turn, step.limit), step.shard)
-
-        async def sample(run: Run) -> dict:
-            missing = [turn for turn in turns if turn.id not in run.done]
-            await write_results(run, missing, candidates_of, concurrency=64, total=len(turns), unit="turn")
-            return {"turns": len(run.done)}
-
-        output = open_run(output_path, to_settings(settings, step), [input_path], step.overwrite)
-        return run_step(output, sample)
-
-and one that only computes has `def pair(run: Run) -> dict` in place of the coroutine, with `run.write_missing(rows)`.
-`open_run` refuses other settings, and the same command continues a step that was stopped.
-"""
+"""One step of the pipeline: its settings, the part of the work that a process does, and many items at the same time."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from sweet_rl.runs.cli import UNRECORDED, print_summary
-from sweet_rl.runs.errors import ItemError, NothingMade, UserError
-from sweet_rl.runs.output import Output
+from sweet_rl.runs.errors import ItemError, UserError
 from sweet_rl.runs.progress import progress_bar, shown_regularly
-from sweet_rl.runs.run import Run
+from sweet_rl.runs.run import Run, Show
 
-Opened = TypeVar("Opened", bound=Output)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -53,37 +35,44 @@ class StepSettings:
     overwrite: Annotated[bool, UNRECORDED] = False
 
 
-def run_step(
-    output: Opened,
-    work: Callable[[Opened], dict | Coroutine[Any, Any, dict]],
-    show: Callable[[dict[str, Any]], None] = print_summary,
-    may_be_empty: bool = False,
-) -> dict[str, Any]:
-    """Do the work of a step unless its output is complete, finish the output, and show and return its summary.
+def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
+    """One of n contiguous parts of `items`, whose sizes differ by at most one.
 
     Args:
-        output: The output as `open_run` or `directory_manifest` has opened it. It is closed at the end.
-        work: Function or coroutine function that writes what the output lacks and returns the summary. If it raises,
-            the output stays unfinished, and the same command continues it.
-        show: Function that prints the summary.
-        may_be_empty: Whether an output without records is finished too.
+        items: All of the work.
+        shard: Text i/n with i from 1 to n; None for everything.
 
     Raises:
-        NothingMade: The output has no records; its summary has been shown.
+        UserError: The text is not i/n.
     """
-    with output:
-        if output.complete:
-            print(f"{output.path}: already complete")
-        else:
-            made = work(output)
-            summary = made if isinstance(made, dict) else asyncio.run(made)
-            if isinstance(output, Run) and not output.done and not may_be_empty:
-                show(summary)
-                raise NothingMade(f"{output.path}: not a single record came out. The summary above says what was read.")
-            output.finish(summary)
-        summary = output.summary or {}
-    show(summary)
-    return summary
+    if shard is None:
+        return items
+    numbers = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard.strip())
+    number, count = map(int, numbers.groups()) if numbers else (0, 0)
+    if not 1 <= number <= count:
+        raise UserError(f"--shard is {shard!r}; it must be i/n with i from 1 to n, for example 1/4, 2/4, 3/4 and 4/4.")
+    return items[len(items) * (number - 1) // count : len(items) * number // count]
+
+
+def run_step(
+    run: Run,
+    work: Callable[[Run], dict | Coroutine[Any, Any, dict]],
+    show: Show = print_summary,
+    may_be_empty: bool = False,
+) -> dict[str, Any]:
+    """Do the work of a step that is written as a function, unless its output is finished; return its summary.
+
+    Args:
+        run: The output as `open_run` has opened it. It is closed at the end.
+        work: Writes what the output lacks and returns the summary. If it raises, the same command continues the output.
+        show: Prints the summary.
+        may_be_empty: As for `Run.finish`.
+    """
+    with run:
+        if run.finished:
+            return run.show(show)
+        made = work(run)
+        return run.finish(made if isinstance(made, dict) else asyncio.run(made), show, may_be_empty)
 
 
 async def write_results(
@@ -100,13 +89,13 @@ async def write_results(
 
     Args:
         run: The open output, to which the records are appended.
-        items: Items that the output lacks. An item is taken from them when its work can begin.
-        work: Coroutine function that returns the records of one item.
+        items: Items that the output lacks, read lazily.
+        work: Returns the records of one item.
         concurrency: Largest number of items in progress.
         total: Number of records with those that were written before, for the progress bar.
         unit: Name of a record, in the progress bar and in messages.
-        waiting: Function that returns what the work waits for; the progress bar shows it.
-        size: Function that returns the number of records of an item.
+        waiting: Returns the text that the bar shows beside the count.
+        size: Returns the number of records of an item.
 
     Raises:
         UserError: Some items failed (`ItemError`), once all others are written; or at once if every item would fail.

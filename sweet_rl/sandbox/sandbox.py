@@ -323,7 +323,9 @@ class Pool:
         self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
         self._lock = threading.Lock()
         # References run a few times only, on servers of several kinds: to wait costs less than to start another one.
-        self._reference_turns = defaultdict(lambda: threading.Semaphore(max(1, workers // 4)))
+        self._reference_turns: dict[tuple, threading.Semaphore] = defaultdict(
+            lambda: threading.Semaphore(max(1, workers // 4))
+        )
         self._closed = False
 
     def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:

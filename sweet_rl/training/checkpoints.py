@@ -15,7 +15,6 @@ from typing import Any
 from accelerate.utils import broadcast_object_list
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.texts import make_durable
 from sweet_rl.training.engine import Engine
 from sweet_rl.training.log import Log
 from sweet_rl.training.settings import TrainingSettings
@@ -83,7 +82,6 @@ class Checkpoints:
         if accelerator.is_main_process:
             state = {"step": step, "best": self.best, "log": log.state(), "processes": accelerator.num_processes}
             (partial / STATE).write_text(json.dumps(state))
-            make_durable(partial)
             partial.rename(path)
             best = self.best and self.folder / f"checkpoint-{self.best['step']}"
             for old in whole_checkpoints(self.folder):

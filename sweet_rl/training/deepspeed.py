@@ -16,7 +16,7 @@ from accelerate import Accelerator, PartialState
 from accelerate.utils import DeepSpeedPlugin, get_int_from_env
 from torch import Tensor
 
-from sweet_rl.runs.cli.configs import packaged_config
+from sweet_rl.runs.cli import packaged_config
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import divided_batch
 from sweet_rl.training.engine import TIMEOUT, Engine

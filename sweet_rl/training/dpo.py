@@ -17,10 +17,10 @@ from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import load_config, model_input, model_path
-from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import expected_first_loss, kl_penalty, preference_losses
+from sweet_rl.training.complete import preference_settings
 from sweet_rl.training.examples import Examples, encode_pairs
 from sweet_rl.training.loop import Objective
 from sweet_rl.training.reference import frozen_logps
@@ -90,8 +90,7 @@ def train_preferences(
         raise UserError(
             "--kl_coef needs the whole reference in every process: --zero_stage up to 2, or --lora_rank without one."
         )
-    recorded = {"ref_pretrain": ref_pretrain, **to_settings(how), "normalize": how.normalization}
-    with training.opened(recorded, [model_input(ref_pretrain)]) as unfinished:
+    with training.opened(preference_settings(how, ref_pretrain), [model_input(ref_pretrain)]) as unfinished:
         if not unfinished:
             return None
         chat = ChatFormat.from_pretrained(weights)

@@ -22,17 +22,16 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import (
     freeze,
     load_weights,
-    model_input,
     model_path,
     require_bitsandbytes,
     save_weights,
 )
-from sweet_rl.runs.cli import to_settings
-from sweet_rl.runs.directory import DirectoryRun, directory_manifest
 from sweet_rl.runs.errors import FULL_DISK, UserError
 from sweet_rl.runs.records import read_records
+from sweet_rl.runs.run import Model, open_model
 from sweet_rl.training.batches import divided_batch
 from sweet_rl.training.checkpoints import CHECKPOINTS, Checkpoints, step_of
+from sweet_rl.training.complete import read_inputs, recorded_settings
 from sweet_rl.training.deepspeed import Zero
 from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import Examples, split_by_task
@@ -90,7 +89,7 @@ class Training:
         self.accelerator, self.dtype = self.engine.accelerator, self.engine.dtype
         divided_batch(settings, self.accelerator.num_processes)
         self.checkpoints = Checkpoints(Path(save_path) / CHECKPOINTS, settings, self.engine)
-        self.folder: DirectoryRun | None = None
+        self.folder: Model | None = None
         gpus = torch.cuda.device_count()
         if gpus > 1 and self.accelerator.num_processes == 1:
             print(f"one of {gpus} GPUs is used; torchrun --nproc_per_node {gpus} uses all of them")
@@ -150,25 +149,20 @@ class Training:
         Raises:
             UserError: An output or settings that cannot be used (then nothing is overwritten), or a full disk.
         """
-        how = self.settings
-        recorded = {"pretrain": self.pretrain, "dataset": self.dataset, **settings}
-        recorded |= to_settings(self.data, how)
-        recorded["learning_rate"] = how.peak_learning_rate
-        if how.keep == "best":
-            recorded["save_steps"] = how.save_steps  # decides which weights can be the best
-        inputs = [self.dataset, model_input(self.pretrain), *inputs]
+        recorded = recorded_settings(self.pretrain, self.dataset, settings, self.data, self.settings)
+        inputs = read_inputs(self.pretrain, self.dataset, inputs)
         with contextlib.ExitStack() as stack, full_disk_named(self.save_path):
 
             def open_folder() -> None:
-                # Names on a hub are settings, not inputs. The first process alone writes.
+                # The first process alone writes.
                 if self.is_first:
-                    folder = directory_manifest(self.save_path, recorded, inputs, self.overwrite)
+                    folder = open_model(self.save_path, recorded, inputs, self.overwrite)
                     self.folder = stack.enter_context(folder)
 
             self._open_folder = open_folder
             if not self.overwrite:
                 open_folder()
-            (complete,) = broadcast_object_list([self.folder is not None and self.folder.complete])
+            (complete,) = broadcast_object_list([self.folder is not None and self.folder.finished])
             if complete:
                 if self.is_first:
                     print(f"{self.save_path}: already complete")
@@ -223,7 +217,6 @@ class Training:
         """
         how, run = self.settings, self.folder
         if run is not None:
-            run.manifest.check_models()
             if not torch.cuda.is_available():
                 print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets another number)")
         log = Log(self.accelerator, self.trackers, self.save_path)
@@ -263,7 +256,7 @@ class Training:
             save_weights(unwrapped(model), self.save_path, state)
         chat.tokenizer.save_pretrained(self.save_path)
 
-    def _finish(self, run: DirectoryRun, history: Sequence[dict], summary: dict[str, Any]) -> None:
+    def _finish(self, run: Model, history: Sequence[dict], summary: dict[str, Any]) -> None:
         """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished."""
         with open(Path(self.save_path) / "training_log.jsonl", "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in history)

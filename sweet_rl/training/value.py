@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from sweet_rl.models.log_probs.rows import sum_by_text
 from sweet_rl.models.log_probs.value_head import turn_values, value_batch
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, Trajectory
 from sweet_rl.training.bradley_terry import value_preference_losses
+from sweet_rl.training.complete import value_settings
 from sweet_rl.training.examples import Examples, Hint, encode_pairs, encode_trajectories, successful
 from sweet_rl.training.loop import Objective
 from sweet_rl.training.run import Training
@@ -103,7 +103,7 @@ def train_value(
     arguments, result and errors are those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
-    with training.opened({**to_settings(how), "hint": hint is not None}) as unfinished:
+    with training.opened(value_settings(how, hint is not None)) as unfinished:
         if not unfinished:
             return None
         chat = ChatFormat.from_pretrained(training.weights)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.names import _downloaded
+from sweet_rl.runs.hub import _downloaded
 from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.run import open_run
 from tests.support.command_line import call
@@ -38,9 +38,9 @@ def test_records_on_the_hub_are_read_by_their_names_and_from_the_cache_afterward
 def test_a_manifest_has_the_content_of_a_file_on_the_hub_and_a_local_copy_continues_the_run(hub, tmp_path):
     (tmp_path / "copy.jsonl").write_bytes(TASKS)
     with open_run(tmp_path / "out.jsonl", {}, ["colbench/backend/train"]) as run:
-        assert run.manifest.content["inputs"] == {"colbench/backend/train": hashlib.sha256(TASKS).hexdigest()}
+        assert run.manifest["inputs"] == {"colbench/backend/train": hashlib.sha256(TASKS).hexdigest()}
     with open_run(tmp_path / "out.jsonl", {}, [tmp_path / "copy.jsonl"]) as run:
-        assert not run.complete
+        assert not run.finished
 
 
 def test_a_file_that_the_hub_does_not_have_is_one_message(hub):

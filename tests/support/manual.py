@@ -10,19 +10,30 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
-from scripts import COMMANDS
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.runs import cli
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments
+from sweet_rl.runs.released import OURS, Released
 from tests.support.command_line import ROOT, call
 
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *sorted(ROOT.glob("docs/*.md"))]
 # Read by other programs, not by this package.
 VARIABLES = {"CUDA_VISIBLE_DEVICES", "HF_HUB_CACHE", "OPENAI_API_KEY", "PYTHONPATH", "HF_TOKEN"}
-OTHER_PROGRAMS = {"cp", "vllm", "sbatch", "mkdir", "mkdocs", "lint-imports", "ruff", "source", "inspect", "vf-eval"}
+OTHER_PROGRAMS = {
+    "cat",
+    "cp",
+    "vllm",
+    "sbatch",
+    "mkdir",
+    "mkdocs",
+    "lint-imports",
+    "ruff",
+    "source",
+    "inspect",
+    "vf-eval",
+}
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -63,7 +74,7 @@ def check_command(variables: dict[str, str], words: list[str]) -> None:
         else:
             check_script(rest[place:])
     elif program == "sweet-rl":
-        script = COMMANDS.get(rest[0], rest[0])
+        script = rest[0]
         check_script([f"{'visualizers' if script.startswith('visualize') else 'scripts'}/{script}.py", *rest[1:]])
     elif program == "bash":
         assert (ROOT / rest[0]).is_file(), f"no script {rest[0]}"
@@ -88,7 +99,7 @@ def _read_variables() -> set[str]:
     """The variables of the environment that recipes and library read."""
     files = [
         *ROOT.glob("scripts/*.sh"),
-        ROOT / "configs" / "dodo.py",
+        ROOT / "lab" / "reproduce" / "dodo.py",
         *ROOT.glob("scripts/*.py"),
         *ROOT.glob("sweet_rl/**/*.py"),
     ]
@@ -101,7 +112,7 @@ def check_script(words: list[str]) -> None:
     path, taken = ROOT / words[0], []
     assert path.is_file(), f"no script {words[0]}"
 
-    def read(main: Callable, command: list[str] | None = None, released: Any = None) -> None:
+    def read(main: Callable, command: list[str] | None = None, released: Released = OURS) -> None:
         given = cli.parse_flags(main, sys.argv[1:] if command is None else command, released)
         arguments(main, given)
         if "task_type" in given:
@@ -117,7 +128,7 @@ def check_script(words: list[str]) -> None:
 
 def check_tasks(words) -> None:
     """The tasks and steps of doit are defined in dodo.py."""
-    recipe = (ROOT / "configs" / "dodo.py").read_text(encoding="utf-8")
+    recipe = (ROOT / "lab" / "reproduce" / "dodo.py").read_text(encoding="utf-8")
     defined = {"steps", *re.findall(r"^def task_(\w+)", recipe, re.MULTILINE)}
     for word in words:
         if re.match("[a-z]", word) and word not in ("definition", "status"):
@@ -135,7 +146,7 @@ def check_pip(words: list[str]) -> None:
 def run_command(words: list[str], changes: dict[str, dict[str, object]]) -> str:
     """Run a command of the manual in this process, with other values of some flags by script; return what it prints."""
     if words[0] == "sweet-rl":
-        words = ["python", f"scripts/{COMMANDS[words[1]]}.py", *words[2:]]
+        words = ["python", f"scripts/{words[1]}.py", *words[2:]]
     program, script, *flags = words
     assert program == "python"
     if script == "-m":

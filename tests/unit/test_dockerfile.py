@@ -9,7 +9,7 @@ from tests.support.command_line import ROOT
 from tests.support.manual import check_command, check_pip
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-NEEDED = ["setup.py", "README.md", "sweet_rl/models/packaged", "scripts/run_backend.sh", "configs/dodo.py"]
+NEEDED = ["setup.py", "README.md", "sweet_rl/models/packaged", "scripts/run_backend.sh", "lab/reproduce/dodo.py"]
 LEFT_OUT = [".git/config", ".venv/bin/python", "runs/mini", "sweet_rl/__pycache__"]
 
 

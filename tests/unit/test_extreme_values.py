@@ -4,8 +4,7 @@ traceback."""
 import pytest
 
 from sweet_rl.evaluation.compare import ComparisonSettings, compare_files
-from sweet_rl.runs.cli.values import coerce, read_yaml
-from sweet_rl.runs.errors import RecordError, UserError
+from sweet_rl.runs.errors import RecordError
 from sweet_rl.runs.records import Trajectory, read_records
 from sweet_rl.viewer.show import ViewSettings, show
 from tests.support.command_line import write_rows
@@ -34,16 +33,3 @@ def test_the_kind_of_a_failure_is_text(tmp_path, failure):
     known = {"kind": "timeout", "more": [1]}
     write_rows(path, [rows()[0] | {"ending": "failed", "failure": known}])
     assert read_records(path, Trajectory)[0].failure == known
-
-
-@pytest.mark.parametrize("kind", [str, int, float, bool, list[int], dict])
-def test_a_number_that_cannot_be_written_out_is_an_error_of_its_flag(kind):
-    with pytest.raises(UserError, match="--flag"):
-        coerce([16**5000, "x"] if kind is dict else 16**5000, bool if kind is int else kind, "--flag")
-
-
-def test_a_number_of_too_many_digits_in_a_config_is_an_error_of_the_yaml():
-    import yaml
-
-    with pytest.raises(yaml.YAMLError, match="digits"):
-        read_yaml("seed: " + "1" * 5000)

@@ -64,8 +64,8 @@ def filter_tasks(
                 )
             reasons = Counter(row["render_failure"]["kind"] for row in dropped.records())
             summary = {"tasks": len(tasks), "kept": len(kept.done), "dropped": dict(reasons.most_common())}
-            if not dropped.complete:
-                dropped.finish(summary)
+            if not dropped.finished:
+                dropped.finish(summary, show=None, may_be_empty=True)
             return summary
 
     return run_step(open_run(output_path, settings, [input_path], step.overwrite), draw)

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from typing_extensions import TypedDict
 
 from sweet_rl.runs.errors import RecordError, UserError
-from sweet_rl.runs.names import local_path
+from sweet_rl.runs.hub import local_path
 from sweet_rl.runs.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
 from sweet_rl.runs.records.validation import shown, validated
 
@@ -32,7 +32,7 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
     order of the file; of other records with equal content, the later ones get `-1`, `-2`, ....
 
     Args:
-        path: the file, or a name of one on the hub (`sweet_rl.runs.names`).
+        path: the file, or a name of one on the hub (`sweet_rl.runs.hub`).
         kind: Task, Trajectory, TurnCandidates or PreferencePair.
         limit: read only the first `limit` records; the rest of the file is not checked.
 

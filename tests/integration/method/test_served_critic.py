@@ -22,7 +22,7 @@ from sweet_rl.models.weights import load_frozen, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from tests.support.api_server import ApiServer, Reply, refusal
-from tests.support.command_line import ROOT, read_rows, write_rows
+from tests.support.command_line import ROOT, count_rows, read_rows, write_rows
 from tests.support.dialogues import graded
 from tests.support.launched import free_port, served
 
@@ -185,14 +185,14 @@ def test_each_model_is_asked_where_it_is_listed(perturbed_mini, tmp_path):
         (["mini"], refusal(400, "prompt_logprobs is not known"), "prompt_logprobs is not known"),
     ],
 )
-def test_a_server_that_cannot_score_is_one_error_before_anything_is_written(models, answer, message, tmp_path):
+def test_a_server_that_cannot_score_is_one_error_before_a_record_is_written(models, answer, message, tmp_path):
     source = write_rows(tmp_path / "in.jsonl", candidates(1))
     with ApiServer(lambda body: answer) as one:
         one.models = models
         critic = ChosenCritic("pmi", {"model_id": "mini", "hostname": one.url})
         with pytest.raises(UserError, match=message):
             rank_file(critic, str(source), str(tmp_path / "out.jsonl"))
-    assert not (tmp_path / "out.jsonl").exists()
+    assert not count_rows(tmp_path / "out.jsonl")
 
 
 def test_ranking_and_the_viewer_do_without_torch(server, tmp_path):
@@ -201,8 +201,8 @@ def test_ranking_and_the_viewer_do_without_torch(server, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     critic = f"--critic_type pmi --hostname {server}"
     commands = [
-        f"rank --model_id mini {critic} --input_path in.jsonl --output_path ranked.jsonl",
-        f"view --critic mini {critic} --input_path played.jsonl --output page.html",
+        f"rank_best_of_n --model_id mini {critic} --input_path in.jsonl --output_path ranked.jsonl",
+        f"visualize_dialogue_histories --critic mini {critic} --input_path played.jsonl --output page.html",
     ]
     program = [sys.executable, "-c", WITHOUT_TORCH.format(commands=commands)]
     done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)

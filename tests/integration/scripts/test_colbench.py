@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.models.servers import Servers
-from sweet_rl.runs.names import _downloaded
+from sweet_rl.runs.hub import _downloaded
 from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import call, process, read_rows, write_rows

@@ -20,15 +20,8 @@ def place(tmp_path):
 @pytest.mark.parametrize(
     ("script", "flags", "words"),
     [
-        ("evaluate_code.py", {"preference_path": "o.jsonl.manifest.json"}, "also another output"),
-        ("evaluate_code.py", {"preference_path": "O.jsonl"}, "also another output"),
         ("evaluate_code.py", {"best_path": "t.jsonl"}, "also the input"),
-        ("evaluate_code.py", {"best_path": "o.jsonl.part-1-of-2"}, "also another output"),
-        ("evaluate_code.py", {"output_path": "/dev/stdout"}, "device or a pipe"),
-        ("evaluate_code.py", {"preference_path": "/dev/null"}, "device or a pipe"),
-        ("evaluate_code.py", {"output_path": "."}, "where the input t.jsonl lies"),
-        ("simulate_interactions.py", {"cache": "o.jsonl"}, "cache"),
-        ("simulate_interactions.py", {"output_path": "calls/o.jsonl", "cache": "calls"}, "cache"),
+        ("evaluate_code.py", {"best_path": "o.jsonl"}, "also another output"),
         ("simulate_interactions.py", {"output_path": "tasks.jsonl"}, "also the input"),
         ("compare_runs.py", {"output_path": "c.json", "markdown_path": "./c.json"}, "also another output"),
     ],

@@ -1,11 +1,10 @@
-"""environment.sh: what is installed once is not installed again, until what it needs changes."""
+"""environment.sh: what is there is not installed again."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,8 @@ from tests.support.command_line import ROOT
 
 PYTHON = """#!/bin/sh
 echo "$*" >> "{calls}"
-case "$*" in *"pip install"*) exit "${{PIP_STATUS:-0}}" ;; *version_info*) exit "${{OLD:-0}}" ;; esac
+case "$*" in *"pip install"*) exit "${{PIP_STATUS:-0}}" ;; *version_info*) exit "${{OLD:-0}}" ;;
+    *importlib*) exit "${{MISSING:-0}}" ;; esac
 """
 
 
@@ -33,7 +33,7 @@ def install(tmp_path):
         calls.write_text("")
         environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"} | variables
         environment.pop("SWEET_RL_VENV", None)
-        words = ["bash", "-ec", 'source scripts/environment.sh; install "[test]"']
+        words = ["bash", "-ec", 'source scripts/environment.sh; install "[test]" pytest']
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
         install.said = done.stdout + done.stderr
         return done.returncode, [call for call in calls.read_text().splitlines() if "pip install" in call]
@@ -41,28 +41,17 @@ def install(tmp_path):
     return install
 
 
-def test_it_is_installed_once_until_the_constraints_change(install, tmp_path):
-    status, first = install()
+def test_it_is_installed_if_a_module_is_missing(install, tmp_path):
+    status, first = install(MISSING="1")
     assert status == 0 and "torch==" in first[0] and f"-e {tmp_path}[test]" in first[-1]
     assert install.said == "installing sweet_rl[test] with torch into .venv, which takes a few minutes\n"
     assert install() == (0, []) and install.said == ""
-    with open(Path(tmp_path, "constraints.txt"), "a") as file:
-        file.write("# changed\n")
-    assert install()[1]
+    assert install(MISSING="1", PIP_STATUS="1")[0] != 0
 
 
-def test_what_failed_is_tried_again(install):
-    assert install(PIP_STATUS="1")[0] != 0
-    status, again = install()
-    assert status == 0 and again
-
-
-@pytest.mark.parametrize("made", [True, False])
-def test_an_old_python_is_refused_before_anything_is_made_of_it(made, install, tmp_path):
-    folder = tmp_path / ".venv"
-    if not made:
-        folder = folder.rename(tmp_path / "old")
+def test_an_old_python_is_refused_before_anything_is_made_of_it(install, tmp_path):
+    folder = (tmp_path / ".venv").rename(tmp_path / "old")
     status, called = install(OLD="1", PYTHON=str(folder / "bin" / "python"))
     assert (status, called) == (2, []) and "Python 3.11 or newer" in install.said
-    assert (tmp_path / ".venv").exists() == made
+    assert not (tmp_path / ".venv").exists()
     assert 'python_requires=">=3.11"' in (ROOT / "setup.py").read_text()

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from sweet_rl.runs.cli import flags_of
-from sweet_rl.runs.cli.groups import argument_docs
+from sweet_rl.runs.cli import argument_docs, flags_of
 from tests.support.command_line import ROOT
 
 FILES = sorted(path for folder in ("scripts", "visualizers", "lab") for path in (ROOT / folder).rglob("[a-z]*.py"))
@@ -33,7 +32,7 @@ def test_every_flag_has_a_help_text_and_every_text_a_flag(path):
         pytest.importorskip("trl")
     main = runpy.run_path(str(path))["main"]
     flags = flags_of(main)
-    assert [flag.name for flag in flags.values() if not (flag.help and flag.help.endswith("."))] == []
+    assert [flag.name for flag in flags.values() if not flag.help] == []
     own = {flag.name for flag in flags.values() if flag.group is None}
     assert argument_docs(main.__doc__).keys() <= own, "a text that belongs to the docstring of a group"
 

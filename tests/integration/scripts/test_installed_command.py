@@ -34,13 +34,14 @@ def test_a_wheel_runs_its_scripts_with_its_settings_in_an_empty_folder(tmp_path)
         assert files and missing == []
     assert "sweet_rl.integrations.verifiers import" in (package.parent / "sweet_rl_colbench/__init__.py").read_text()
 
-    # 3. It runs without the repository, by the short name of its own settings.
+    # 3. It runs without the repository, with settings by their packaged name.
     place = tmp_path / "empty"
     place.mkdir()
     row = {"input": "p", "older_output": "a", "additional_outputs": list("abcdefgh"), "judge_result": list(range(8))}
     write_rows(place / "ranked.jsonl", [row])
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    words = "pairs --config mini/turn_pairs.yaml --input_path ranked.jsonl --output_path made.jsonl --eos_text |"
+    words = "generate_random_pairs_from_ranks --config mini/turn_pairs.yaml --input_path ranked.jsonl --eos_text |"
+    words += " --output_path made.jsonl"
     done = subprocess.run(
         [sys.executable, "-c", RUN, *words.split()], cwd=place, env=environment, capture_output=True, text=True
     )

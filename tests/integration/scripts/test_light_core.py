@@ -16,7 +16,7 @@ from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.runs.errors import EXTRAS
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
-from tests.support.command_line import ROOT, Result, read_rows, write_rows
+from tests.support.command_line import ROOT, Result, count_rows, read_rows, write_rows
 
 # The packages cannot be imported, as if they were not installed.
 WITHOUT = f"""
@@ -73,9 +73,9 @@ def test_every_command_explains_itself_and_starts_without_the_client_of_servers(
 @pytest.mark.parametrize(
     "words",
     [
-        "train --pretrain mini --dataset pairs.jsonl --save_path out",
-        "simulate --agent_model mini --env_model mini --input_path mini.jsonl --output_path out.jsonl",
-        "evaluate --input_path tasks.jsonl --grade_references --tokenizer mini --output_path out.jsonl",
+        "train_dpo --pretrain mini --dataset pairs.jsonl --save_path out",
+        "simulate_interactions --agent_model mini --env_model mini --input_path mini.jsonl --output_path out.jsonl",
+        "evaluate_code --input_path tasks.jsonl --grade_references --tokenizer mini --output_path out.jsonl",
     ],
 )
 def test_a_command_that_needs_them_says_which_extra_brings_them(words, tmp_path):
@@ -84,7 +84,7 @@ def test_a_command_that_needs_them_says_which_extra_brings_them(words, tmp_path)
     write_rows(tmp_path / "pairs.jsonl", [{"chosen": "Q: a A: b", "rejected": "Q: a A: c"}])
     done = light(tmp_path, *words.split())
     assert done.code == 2 and "pip install 'sweet_rl[train]'" in done.err and "Traceback" not in done.err, done.err
-    assert not (tmp_path / "out").exists() and not (tmp_path / "out.jsonl").exists()
+    assert not (tmp_path / "out").exists() and not count_rows(tmp_path / "out.jsonl")
 
 
 def test_the_extras_that_are_named_bring_the_packages():

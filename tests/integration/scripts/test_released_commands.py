@@ -72,7 +72,6 @@ def done(command: str) -> str:
     words = [word.strip('"') for word in words if word]
     result = call(script, *words)
     assert result.code == 0, f"{command}\n{result.out}\n{result.err}"
-    assert "Did you mean" not in result.out + result.err
     return result.out + result.err
 
 
@@ -89,7 +88,7 @@ def test_dialogues_about_code_are_simulated_evaluated_and_looked_at(place):
             f"simulate_interactions.py --agent_model M {server_words} --task_type code --num_tasks 1000 --input_path "
             f"test.jsonl --output_path t.jsonl --env_model {MODEL} --batch_size 1000 {SMALL}"
         )
-    assert "--batch_size is not needed: " in out and len(read_rows(place / "t.jsonl")) == 2
+    assert "without effect here: --batch_size" in out and len(read_rows(place / "t.jsonl")) == 2
     assert len(server.requests) == 2
     assert "t.graded.jsonl: 2 graded dialogues" in done("evaluate_code.py t.jsonl")
     assert [row["reward"] for row in read_rows(place / "t.graded.jsonl")] == [0.0, 0.0]
@@ -125,7 +124,7 @@ def test_the_offline_file_becomes_a_critic_candidates_ranks_pairs_and_a_policy(p
         "--max_epochs 1", "--max_epochs 4"
     )  # so far that candidates get other scores in bfloat16
     out = done("train_dpo.py --save_path C " + moved.format("g.jsonl", HEADER))
-    assert "--flash_attn is not needed: " in out and ("pip install wandb" in out) == (find_spec("wandb") is None)
+    assert "without effect here: --flash_attn" in out and ("pip install wandb" in out) == (find_spec("wandb") is None)
     assert (finished("C")["pairs"], finished("C")["dropped"]) == (4, {NO_EOS: 4})
 
     out = done("sample_best_of_n.py data.jsonl sampled.jsonl --data_fraction 0.1 --max_tokens 4")

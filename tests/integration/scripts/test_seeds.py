@@ -34,11 +34,10 @@ class Opened(BaseException):
 
 @pytest.fixture
 def settings_of(monkeypatch, place, tmp_path):
-    def opened(path, settings, inputs):
+    def opened(settings, inputs):
         raise Opened(settings)
 
-    for module in ("run", "directory"):
-        monkeypatch.setattr(f"sweet_rl.runs.{module}.Manifest", opened)
+    monkeypatch.setattr("sweet_rl.runs.run.new_manifest", opened)
 
     def settings_of(script: Script, **flags) -> dict:
         with pytest.raises(Opened) as stopped:

@@ -16,8 +16,7 @@ from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import completion_logps, score_texts
 from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model
 from sweet_rl.models.weights import load_frozen, load_weights
-from sweet_rl.runs.cli import parse
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments, parse
 from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head, load_value_model
 from sweet_rl.models.weights import load_frozen, load_weights
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training import loop
 from tests.support.command_line import ROOT, call

@@ -36,7 +36,7 @@ import deepspeed
 from accelerate.state import AcceleratorState
 
 from sweet_rl.runs.cli import parse_flags
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments
 from sweet_rl.models.log_probs import projection
 
 deepspeed.ops.__compatible_ops__ = {{}}

@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from tests.support.command_line import read_rows, write_rows
 from tests.support.hub_server import HubServer, use_hub

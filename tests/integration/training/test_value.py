@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from sweet_rl.method.candidate_texts import encoded_candidates
 from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model, value_texts
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.cli.groups import arguments
+from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, read_records
 from tests.integration.training.test_train_sft import dialogue

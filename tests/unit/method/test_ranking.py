@@ -19,7 +19,7 @@ from sweet_rl.models.weights import load_frozen
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
-from tests.support.command_line import ROOT, write_rows
+from tests.support.command_line import ROOT, count_rows, write_rows
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 TASK = {"problem_description": "fee", "ground_truth": "def fee(x): return 2 * x", "test_cases": {}}
@@ -148,11 +148,11 @@ def test_a_ranking_that_leaves_gpus_idle_says_so(world, tmp_path, monkeypatch, c
     ({"model_id": "/nowhere"}, "/nowhere"),
     ({"input_path": "/nowhere.jsonl"}, "/nowhere.jsonl"),
 ])  # fmt: skip
-def test_what_cannot_work_is_one_message_and_nothing_is_written(world, tmp_path, changes, named):
+def test_what_cannot_work_is_one_message_and_no_record_is_written(world, tmp_path, changes, named):
     flags = {"model_id": world["critic"], "input_path": world["path"], "reference": "sampled", **changes}
     with pytest.raises(UserError, match=named):
         rank(**flags, output_path=str(tmp_path / "out.jsonl"))
-    assert not (tmp_path / "out.jsonl").exists()
+    assert not count_rows(tmp_path / "out.jsonl")
 
 
 def test_ranked_candidates_become_turn_pairs_that_can_be_trained_on(world, tmp_path):
@@ -209,7 +209,12 @@ def test_answers_cannot_be_placed_without_rewards(tmp_path):
     row = {"id": "t-0", "input": "o", "older_output": "", "additional_outputs": ["a", "b"]}
     source = str(write_rows(tmp_path / "candidates.jsonl", [row]))
     with pytest.raises(UserError, match="t-0.*grade_candidates.py"):
-        rank_file(ChosenCritic(str(ROOT / "docs/examples/short_turns.py")), source, "out.jsonl", place_answers=True)
+        rank_file(
+            ChosenCritic(str(ROOT / "docs/examples/short_turns.py")),
+            source,
+            str(tmp_path / "out.jsonl"),
+            place_answers=True,
+        )
 
 
 def test_candidates_that_were_cut_before_their_first_token_are_left_out_and_counted(world, tmp_path):

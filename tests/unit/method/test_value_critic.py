@@ -11,7 +11,7 @@ from sweet_rl.method.privileged_information import hint_text
 from sweet_rl.method.value_critic import PictureValueCritic, ValueHeadCritic, _window
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_path
-from sweet_rl.runs.cli.groups import to_settings
+from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST
 from sweet_rl.runs.records import TurnCandidates
 from sweet_rl.training.reference_pages import PictureSettings

@@ -7,10 +7,7 @@ import pytest
 from sweet_rl.dialogues import AnswerEnvironment
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import NothingMade, UserError
-from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import PreferencePair, Trajectory, read_records
-from sweet_rl.runs.run import open_run
-from sweet_rl.runs.step import run_step
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.dialogues import graded
 
@@ -24,15 +21,6 @@ def test_nothing_made_is_another_exit_status_than_a_wrong_call(error, status, ca
     with pytest.raises(SystemExit) as end:
         run(main, [])
     assert end.value.code == status and capsys.readouterr().err == f"error: {error}\n"
-
-
-def test_an_output_without_records_is_removed_unless_it_may_be_empty(tmp_path, capsys):
-    for _ in range(2):
-        with pytest.raises(NothingMade, match="made.jsonl: not a single record"):
-            run_step(open_run(tmp_path / "made.jsonl", {}), lambda run: {"read": 7})
-    assert "read: 7" in capsys.readouterr().out and list(tmp_path.iterdir()) == []
-    run_step(open_run(tmp_path / "made.jsonl", {}), lambda run: {}, may_be_empty=True)
-    assert read_manifest(tmp_path / "made.jsonl")["status"] == "finished"
 
 
 def test_a_grading_without_a_reward_ends_with_status_1(tmp_path):

@@ -1,13 +1,15 @@
+"""A run on disk: continued, refused, replaced, sorted; files and model directories."""
+
+from __future__ import annotations
+
 import json
 import os
-from pathlib import Path
 
 import pytest
 
-from sweet_rl.runs.directory import directory_manifest
-from sweet_rl.runs.errors import RecordError, UserError
-from sweet_rl.runs.manifest import hash_input
-from sweet_rl.runs.run import check_output, open_run
+from sweet_rl.runs.errors import NothingMade, RecordError, UserError
+from sweet_rl.runs.manifest import hash_input, manifest_of, read_manifest
+from sweet_rl.runs.run import check_output, open_model, open_run
 from sweet_rl.runs.texts import write_texts
 
 SETTINGS = {"seed": 3, "k": 2, "model": "m"}
@@ -20,36 +22,62 @@ def source(tmp_path):
     return path
 
 
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def test_a_stopped_run_goes_on_where_it_stopped(tmp_path, source):
     out = tmp_path / "deep" / "out.jsonl"
     with open_run(out, SETTINGS, [source, None]) as run:
-        assert run.done == set() and not run.complete
+        assert run.done == set() and not run.finished
         run.write({"id": "a", "text": "é\u2028"})
     with open_run(out, SETTINGS, [source]) as run:
-        assert run.done == {"a"} and not run.complete and run.summary is None
+        assert run.done == {"a"} and not run.finished and run.summary == {}
         run.write({"id": "b"})
         assert [r["id"] for r in run.records()] == ["a", "b"]
-        run.finish({"records": 2})
+        assert run.finish({"records": 2}) == {"records": 2}
     with open_run(out, SETTINGS, [source]) as run:
-        assert run.complete and run.summary == {"records": 2} and run.done == {"a", "b"}
-        with pytest.raises(ValueError, match="finished"):
+        assert run.finished and run.summary == {"records": 2} and run.done == {"a", "b"}
+        with pytest.raises(ValueError):
             run.write({"id": "c"})
     manifest = json.loads((tmp_path / "deep" / "out.jsonl.manifest.json").read_text())
     assert manifest["seed"] == 3 and manifest["status"] == "finished" and manifest["versions"]["sweet_rl"]
     assert list(manifest["inputs"].values()) == [hash_input(source)]
 
 
+def test_a_finished_run_prints_its_summary_again(tmp_path, capsys):
+    out = tmp_path / "out.jsonl"
+    with open_run(out, SETTINGS) as run:
+        run.write({"id": "a"})
+        run.finish({"records": 1})
+    with open_run(out, SETTINGS) as run:
+        assert run.show() == {"records": 1}
+    assert capsys.readouterr().out == f"records: 1\n{out}: already complete\nrecords: 1\n"
+
+
+def test_an_output_without_records_is_not_finished_unless_it_may_be_empty(tmp_path, capsys):
+    out = tmp_path / "out.jsonl"
+    for _ in range(2):
+        with pytest.raises(NothingMade, match="out.jsonl: not a single record"), open_run(out, SETTINGS) as run:
+            run.finish({"read": 7})
+    assert "read: 7" in capsys.readouterr().out and read_manifest(out)["status"] == "running"
+    with open_run(out, SETTINGS) as run:
+        run.finish({}, may_be_empty=True)
+    with open_run(out, SETTINGS) as run:
+        assert run.finished
+
+
 def test_other_settings_are_refused_naming_each_and_nothing_changes(tmp_path, source):
     out = tmp_path / "out.jsonl"
     with open_run(out, SETTINGS, [source]) as run:
         run.write({"id": "a"})
-    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    before = contents(tmp_path)
     with pytest.raises(UserError) as error:
         open_run(out, {"seed": 4, "model": "m", "new": True}, [source])
     for line in ("  seed: 3 -> 4", "  k: 2 -> (not given)", "  new: (not given) -> true", "--overwrite"):
         assert line in str(error.value)
     assert "model" not in str(error.value)
-    assert before == {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert before == contents(tmp_path)
 
 
 def test_another_input_is_refused_and_a_moved_one_is_not(tmp_path, source):
@@ -64,22 +92,50 @@ def test_another_input_is_refused_and_a_moved_one_is_not(tmp_path, source):
         open_run(out, SETTINGS, [moved])
     with pytest.raises(UserError, match="no.jsonl"):
         open_run(tmp_path / "new.jsonl", SETTINGS, [tmp_path / "no.jsonl"])
-    assert not (tmp_path / "new.jsonl").exists()
+
+
+def test_a_run_that_stopped_before_its_first_record_takes_other_settings(tmp_path):
+    for settings in (SETTINGS, SETTINGS | {"k": 3}):
+        with pytest.raises(UserError, match="bad input"), open_run(tmp_path / "out.jsonl", settings):
+            raise UserError("bad input")
+        with pytest.raises(UserError, match="bad input"), open_model(tmp_path / "model", settings):
+            raise UserError("bad input")
+    assert read_manifest(tmp_path / "out.jsonl")["settings"]["k"] == 3
+
+
+def test_an_unfinished_run_of_an_earlier_version_is_refused_and_a_finished_one_is_read(tmp_path):
+    out, model = tmp_path / "out.jsonl", tmp_path / "model"
+    with open_run(out, SETTINGS) as run, open_model(model, SETTINGS):
+        run.write({"id": "a"})
+        (model / "checkpoint").mkdir()
+    for path in (out, model):
+        manifest = read_manifest(path)
+        del manifest["format"]
+        manifest_of(path).write_text(json.dumps(manifest))
+    for opened, path in ((open_run, out), (open_model, model)):
+        with pytest.raises(UserError, match="earlier version.*--overwrite"):
+            opened(path, SETTINGS)
+        manifest_of(path).write_text(json.dumps(read_manifest(path) | {"status": "finished", "summary": {"n": 1}}))
+        with opened(path, SETTINGS) as output:
+            assert output.finished and output.summary == {"n": 1}
 
 
 def test_an_output_of_unknown_origin_is_kept_unless_overwritten(tmp_path):
     out = tmp_path / "out.jsonl"
     out.write_text("mine\n")
-    with pytest.raises(UserError, match="no manifest"):
-        open_run(out, SETTINGS)
+    for check in (check_output, lambda path: open_run(path, SETTINGS)):
+        with pytest.raises(UserError, match="no manifest"):
+            check(out)
     assert out.read_text() == "mine\n"
     with open_run(out, SETTINGS, overwrite=True) as run:
-        assert run.done == set() and not run.complete and list(run.records()) == []
+        assert run.done == set() and not run.finished and list(run.records()) == []
         assert out.read_text() == "mine\n", "nothing has come that could replace it"
         run.write({"id": "a"})
         assert [row["id"] for row in run.records()] == ["a"]
     with open_run(out, SETTINGS) as run:
-        assert run.done == {"a"} and not run.complete
+        assert run.done == {"a"} and not run.finished
+    with pytest.raises(UserError, match="directory"):
+        check_output(tmp_path)
 
 
 def test_an_overwritten_output_stays_until_there_is_something_in_its_place(tmp_path):
@@ -87,13 +143,13 @@ def test_an_overwritten_output_stays_until_there_is_something_in_its_place(tmp_p
     with open_run(out, SETTINGS) as run:
         run.write({"id": "a"})
         run.finish({})
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     with pytest.raises(UserError, match="no model"), open_run(out, SETTINGS | {"k": 3}, overwrite=True):
         raise UserError("no model")
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
     with open_run(out, SETTINGS | {"k": 3}, overwrite=True) as run:
-        run.finish({})
-    assert out.read_text() == "" and open_run(out, SETTINGS | {"k": 3}).complete
+        run.finish({}, may_be_empty=True)
+    assert out.read_text() == "" and open_run(out, SETTINGS | {"k": 3}).finished
 
 
 def test_a_finished_output_that_was_removed_is_made_again(tmp_path):
@@ -103,67 +159,46 @@ def test_a_finished_output_that_was_removed_is_made_again(tmp_path):
         run.finish({})
     out.unlink()
     with open_run(out, SETTINGS) as run:
-        assert not run.complete and run.done == set()
+        assert not run.finished and run.done == set()
 
 
-@pytest.fixture
-def finished(tmp_path):
-    """A finished output of two records."""
+def test_a_finished_output_may_be_filtered_by_hand(tmp_path):
     out = tmp_path / "out.jsonl"
     with open_run(out, SETTINGS) as run:
-        run.write({"id": "a"})
-        run.write({"id": "b"})
+        run.write_missing({"id": name} for name in "ab")
         run.finish({})
-    return out
+    out.write_text('{"id": "b"}')
+    with open_run(tmp_path / "next.jsonl", {}, [out]) as run, open_run(out, SETTINGS) as source:
+        assert source.finished and source.done == {"b"} and not run.finished
+    assert out.read_text() == '{"id": "b"}'
 
 
-def test_a_finished_output_that_lost_records_is_not_taken_for_complete(finished):
-    finished.write_text('{"id": "a"}\n')
-    with pytest.raises(UserError, match="1 records, .* 2"):
-        open_run(finished, SETTINGS)
-    assert finished.read_text() == '{"id": "a"}\n'
-
-
-def test_a_finished_output_without_its_last_line_break_is_refused_and_stays_whole(finished):
-    whole = finished.read_text()
-    finished.write_text(whole.removesuffix("\n"))
-    with pytest.raises(UserError, match="edited|changed"):
-        open_run(finished, SETTINGS)
-    assert finished.read_text() == whole.removesuffix("\n")
-    finished.write_text(whole)
-    with open_run(finished, SETTINGS) as run:
-        assert run.complete
-
-
-def test_an_output_can_be_checked_before_long_work(tmp_path):
-    (tmp_path / "foreign.jsonl").write_text("mine\n")
-    with pytest.raises(UserError, match="no manifest"):
-        check_output(tmp_path / "foreign.jsonl")
-    with pytest.raises(UserError, match="directory"):
-        check_output(tmp_path)
-    with pytest.raises(UserError, match="no folder"):
-        check_output(tmp_path / "foreign.jsonl" / "deep" / "out.jsonl")
-    check_output(tmp_path / "foreign.jsonl", overwrite=True)
-    check_output(tmp_path / "new" / "out.jsonl")
-    assert [path.name for path in tmp_path.iterdir()] == ["foreign.jsonl"]
+def test_an_unfinished_output_is_no_input_through_a_link_neither(tmp_path):
+    out, model, link = tmp_path / "out.jsonl", tmp_path / "model", tmp_path / "link.jsonl"
+    link.symlink_to(out)
+    with open_run(out, SETTINGS) as run, open_model(model, SETTINGS) as trained:
+        run.write({"id": "a"})
+        for name in (out, link, model):
+            with pytest.raises(UserError, match=f"not finished.*remove {manifest_of(out if name == link else name)}"):
+                open_run(tmp_path / "next.jsonl", {}, [name])
+        run.finish({})
+        trained.finish({})
+    open_run(tmp_path / "next.jsonl", {}, [out, link, model]).close()
 
 
 def test_an_output_is_never_one_of_its_inputs(tmp_path, source):
     model = tmp_path / "model"
-    with directory_manifest(model, SETTINGS) as run:
+    with open_model(model, SETTINGS) as run:
         (model / "pairs.jsonl").write_text("2\n")
         run.finish({})
     (tmp_path / "link.jsonl").symlink_to(source)
     for overwrite in (False, True):
         for path in (source, tmp_path / "link.jsonl"):
-            with pytest.raises(UserError, match="jsonl"):
+            with pytest.raises(UserError, match="also the input"):
                 open_run(path, SETTINGS, [source], overwrite)
-        with pytest.raises(UserError, match="model is also the input"):
-            directory_manifest(model, SETTINGS, [source, model], overwrite)
-        with pytest.raises(UserError, match="where the input .*pairs.jsonl lies"):
-            directory_manifest(model, SETTINGS, [model / "pairs.jsonl"], overwrite)
-    with pytest.raises(UserError, match="also the input"):
-        open_run(source, SETTINGS, [source], overwrite=True)
+        for read in (model, model / "pairs.jsonl"):
+            with pytest.raises(UserError, match="model is also the input"):
+                open_model(model, SETTINGS, [read], overwrite)
     assert source.read_text() == "1\n" and (model / "pairs.jsonl").exists()
 
 
@@ -179,13 +214,14 @@ def test_tables_are_written_all_or_none(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["new.md", "old.json"]
 
 
-def test_overwriting_a_broken_manifest_works_as_its_message_says(tmp_path):
+@pytest.mark.parametrize("text", ["{", "[}"])
+def test_a_broken_manifest_is_an_error_that_overwrite_mends(tmp_path, text):
     out = tmp_path / "out.jsonl"
-    (tmp_path / "out.jsonl.manifest.json").write_text("{")
-    with pytest.raises(UserError, match="--overwrite"):
+    (tmp_path / "out.jsonl.manifest.json").write_text(text)
+    with pytest.raises(UserError, match="is not a manifest"):
         open_run(out, SETTINGS)
     with open_run(out, SETTINGS, overwrite=True) as run:
-        assert not run.complete
+        assert not run.finished
 
 
 def test_an_edited_output_is_not_continued(tmp_path):
@@ -218,37 +254,29 @@ def test_two_writers_are_refused(tmp_path):
 
 def test_a_model_directory_is_continued_completed_and_guarded(tmp_path):
     path = tmp_path / "model"
-    with directory_manifest(path, SETTINGS) as run:
-        assert not run.resuming and not run.complete
+    with open_model(path, SETTINGS) as run:
+        assert not run.resuming and not run.finished
         (path / "checkpoint-1").mkdir()
-    with directory_manifest(path, SETTINGS) as run:
+    with open_model(path, SETTINGS) as run:
         assert run.resuming and (path / "checkpoint-1").exists()
         with pytest.raises(UserError, match="another process"):
-            directory_manifest(path, SETTINGS)
+            open_model(path, SETTINGS)
         run.finish({"loss": 0.5})
-    with directory_manifest(path, SETTINGS) as run:
-        assert run.complete and not run.resuming and run.summary == {"loss": 0.5}
+    with open_model(path, SETTINGS) as run:
+        assert run.finished and not run.resuming and run.summary == {"loss": 0.5}
     with pytest.raises(UserError, match="  k: 2 -> 5"):
-        directory_manifest(path, SETTINGS | {"k": 5})
+        open_model(path, SETTINGS | {"k": 5})
     (path / "weights").write_text("old")
-    with directory_manifest(path, SETTINGS | {"k": 5}, overwrite=True) as run:
-        assert not run.resuming and not run.complete
+    with open_model(path, SETTINGS | {"k": 5}, overwrite=True) as run:
+        assert not run.resuming and not run.finished
         assert [entry.name for entry in path.iterdir()] == ["manifest.json"]
-
-
-def test_a_directory_killed_while_its_manifest_was_written_can_be_used(tmp_path):
-    path = tmp_path / "critic"
-    path.mkdir()
-    (path / "manifest.json.partial").write_text('{"stat')
-    with directory_manifest(path, SETTINGS) as run:
-        assert not run.complete
 
 
 def test_a_directory_of_unknown_origin_is_never_emptied(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(UserError, match="no manifest.json"):
-            directory_manifest(tmp_path, SETTINGS, overwrite=overwrite)
+            open_model(tmp_path, SETTINGS, overwrite=overwrite)
     assert (tmp_path / "thesis.txt").exists()
 
 
@@ -259,37 +287,21 @@ def test_records_to_be_made_again_are_taken_out_and_a_finished_run_goes_on(tmp_p
             run.write({"id": str(number), "bad": number % 2})
         run.finish({"n": 4})
     with open_run(path, {"a": 1}, drop=lambda row: row["bad"] == 7) as run:
-        assert run.complete and run.summary == {"n": 4}  # nothing to drop: left as it was
+        assert run.finished and run.summary == {"n": 4}  # nothing to drop: left as it was
     with open_run(path, {"a": 1}, drop=lambda row: row["bad"] == 1) as run:
-        assert not run.complete and run.done == {"0", "2"} and run.summary is None
+        assert not run.finished and run.done == {"0", "2"} and run.summary == {}
         with pytest.raises(UserError, match="another process"):
             open_run(path, {"a": 1})
         run.write({"id": "1", "bad": 0})
     with open_run(path, {"a": 1}) as run:  # stopped in between: the same run, what was taken out is missing
-        assert not run.complete and run.done == {"0", "1", "2"}
+        assert not run.finished and run.done == {"0", "1", "2"}
     assert not path.with_name("out.jsonl.partial").exists()
 
 
-def test_a_line_that_could_not_be_written_is_taken_back(tmp_path, monkeypatch):
-    path, write = tmp_path / "out.jsonl", os.write
-
-    def full(file, data):
-        if len(data) > 8:
-            return write(file, data[:8])
-        raise OSError(28, "No space left on device")
-
-    with open_run(path, {"a": 1}) as run:
-        run.write({"id": "1"})
-        monkeypatch.setattr(os, "write", full)
-        with pytest.raises(UserError, match="No space left"):
-            run.write({"id": "2", "text": "long enough"})
-        monkeypatch.undo()
-        run.write({"id": "2"})
-    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["1", "2"]
-
-
-def test_sorted_records_do_not_tell_which_was_made_first(tmp_path):
+def test_sorted_records_do_not_tell_which_was_made_first_and_a_link_stays_one(tmp_path):
+    (tmp_path / "disk").mkdir()
     path = tmp_path / "out.jsonl"
+    path.symlink_to(tmp_path / "disk" / "out.jsonl")
     with open_run(path, {}) as run:
         for name in "cadb":
             run.write({"id": name, "text": f"ünï {name}"})
@@ -299,33 +311,18 @@ def test_sorted_records_do_not_tell_which_was_made_first(tmp_path):
         assert [row["id"] for row in run.records()] == ["a", "b", "c", "d"]  # what is not listed comes last
         run.write({"id": "e"})
         run.finish({})
+    assert path.is_symlink()
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["a", "b", "c", "d", "e"]
 
 
-def test_paths_that_are_not_utf_8_are_outputs_and_inputs_but_no_folders_of_models(tmp_path):
-    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
-    odd.mkdir()
-    for count in (1, 2):  # begun, then continued
-        with open_run(odd / "in.jsonl", {"folder": str(odd)}) as run:
-            run.write({"id": str(count)})
-    with open_run(odd / "in.jsonl", {"folder": str(odd)}) as run:
-        run.finish()
-    with open_run(tmp_path / "out.jsonl", {}, [odd / "in.jsonl"]) as run:
-        run.write({"id": "1"})
-        run.finish({"input": str(odd)})
-    with open_run(tmp_path / "out.jsonl", {}, [odd / "in.jsonl"]) as run:
-        assert run.complete and run.summary == {"input": str(odd)} and str(odd / "in.jsonl") in run.manifest.inputs
-    write_texts({odd / "a.md": str(odd)})
-    write_texts({odd / "a.md": str(odd)})  # the same content is no other one
-    with pytest.raises(UserError, match="caf.*is no path in UTF-8"):
-        directory_manifest(odd / "model", {})
-    assert not (odd / "model").exists()
-
-
-def test_a_link_in_the_place_of_a_partial_copy_is_not_followed(tmp_path):
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    (tmp_path / "a.md.partial").symlink_to(victim)
-    write_texts({tmp_path / "a.md": "table"})
-    assert victim.read_text() == "precious"
-    assert (tmp_path / "a.md").read_text() == "table" and not (tmp_path / "a.md").is_symlink()
+def test_a_half_line_is_cut_when_the_run_goes_on(tmp_path):
+    path = tmp_path / "out.jsonl"
+    with open_run(path, {}) as run:
+        run.write({"id": "a"})
+    with open(path, "ab") as file:
+        file.write(b'{"id": "b", "te')
+    with open_run(path, {}) as run:
+        assert run.done == {"a"}
+        run.write({"id": "b"})
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["a", "b"]
+    assert os.path.getsize(path) == len('{"id": "a"}\n') * 2

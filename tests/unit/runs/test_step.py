@@ -4,18 +4,19 @@ import asyncio
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import ItemError, UserError
 from sweet_rl.runs.records import read_rows
 from sweet_rl.runs.run import open_run
-from sweet_rl.runs.shards import gather, shard_of
-from sweet_rl.runs.step import StepSettings, as_they_finish, run_step, write_results
+from sweet_rl.runs.step import StepSettings, as_they_finish, shard_of, write_results
 
 ITEMS = list("abcdef")
 
 
-def doubled(path, step=None, fails=None, asynchronous=True):
+def doubled(path, step=None, fails=None):
     """Run a step that doubles letters; `fails` is {letter: error}. Return its summary and the letters it worked on."""
     step = step or StepSettings()
     items, asked = shard_of(ITEMS[: step.limit], step.shard), []
@@ -26,29 +27,23 @@ def doubled(path, step=None, fails=None, asynchronous=True):
             raise fails[item]
         return [{"id": item, "text": 2 * item}]
 
-    async def work(run):
+    with open_run(path, to_settings(step), [], step.overwrite) as run:
+        if run.finished:
+            return run.show(), asked
         missing = [item for item in items if item not in run.done]
-        await write_results(run, missing, double, 2, total=len(items), unit="letter")
-        return {"letters": len(run.done)}
-
-    def work_at_once(run):
-        run.write_missing({"id": item, "text": 2 * item} for item in items)
-        return {"letters": len(run.done)}
-
-    output = open_run(path, to_settings(step), [], step.overwrite)
-    return run_step(output, work if asynchronous else work_at_once), asked
+        asyncio.run(write_results(run, missing, double, 2, total=len(items), unit="letter"))
+        return run.finish({"letters": len(run.done)}), asked
 
 
 def ids(path):
     return [row["id"] for _, row in read_rows(path)]
 
 
-@pytest.mark.parametrize("asynchronous", [True, False])
-def test_a_complete_step_is_not_done_again_and_shows_its_summary(tmp_path, capsys, asynchronous):
+def test_a_complete_step_is_not_done_again_and_shows_its_summary(tmp_path, capsys):
     path = tmp_path / "out.jsonl"
-    first, _ = doubled(path, asynchronous=asynchronous)
+    first, _ = doubled(path)
     before = path.read_bytes()
-    again, asked = doubled(path, asynchronous=asynchronous)
+    again, asked = doubled(path)
     assert first == again == {"letters": 6} and asked == [] and path.read_bytes() == before
     assert capsys.readouterr().out == f"letters: 6\n{path}: already complete\nletters: 6\n"
 
@@ -83,14 +78,27 @@ def test_an_error_of_every_item_ends_the_step_at_once(tmp_path):
     assert doubled(path)[0] == {"letters": 6}
 
 
-def test_the_shards_of_a_step_are_the_whole(tmp_path):
+def test_the_outputs_of_all_shards_one_after_the_other_are_the_whole(tmp_path):
     shards = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
     for number, path in enumerate(shards, start=1):
         doubled(path, StepSettings(shard=f"{number}/3"))
-    assert gather(shards, tmp_path / "all.jsonl") == 6
+    (tmp_path / "all.jsonl").write_bytes(b"".join(path.read_bytes() for path in shards))
     assert ids(tmp_path / "all.jsonl") == ITEMS
-    with pytest.raises(UserError, match="i/n"):
-        doubled(tmp_path / "4.jsonl", StepSettings(shard="4/3"))
+
+
+@given(st.integers(0, 50), st.integers(1, 60))
+def test_shards_are_everything_once_in_equal_parts(size, count):
+    items = list(range(size))
+    shards = [shard_of(items, f"{number}/{count}") for number in range(1, count + 1)]
+    assert [item for shard in shards for item in shard] == items
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+    assert shard_of(items, None) == items
+
+
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "1", "1/0", "a/b", "-1/4", "1/4/2", ""])
+def test_what_is_no_shard_is_an_error_that_says_how_they_are_counted(shard):
+    with pytest.raises(UserError, match="i from 1 to n"):
+        shard_of([1, 2], shard)
 
 
 def test_no_more_jobs_run_than_allowed_and_none_waits_for_the_slowest():

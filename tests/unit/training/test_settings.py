@@ -8,8 +8,8 @@ import pytest
 
 from scripts.train_dpo import main as train_dpo
 from sweet_rl.runs.cli import parse_flags, to_settings
-from sweet_rl.runs.cli.released_training import TRAIN_DPO
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.released import TRAIN_DPO
 from sweet_rl.training.reference_pages import PictureSettings
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings, ValueSettings
 

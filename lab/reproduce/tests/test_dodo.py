@@ -136,13 +136,6 @@ def test_dialogues_that_exist_are_used_instead_of_collecting(tmp_path):
     assert "colbench/backend/offline" in steps["seed0/rewarded.jsonl"]
 
 
-def test_a_flag_of_the_former_workflow_names_the_variable_that_replaces_it():
-    done = subprocess.run(
-        ["bash", ROOT / "scripts" / "reproduce.sh", "table2", "--mini"], capture_output=True, text=True
-    )
-    assert done.returncode == 2 and "WORLD=hard SEEDS=2" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("variables", "said"),
     [({"WORLD": "mini_hard"}, "quick, hard or paper"), ({"OUT": "{0}/my runs"}, "OUT="), ({"OUT": "{0}/a+b"}, "OUT=")],
@@ -159,7 +152,7 @@ def tasks_of(name: str, monkeypatch, **variables: str):
     monkeypatch.chdir(ROOT)
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    return runpy.run_path("configs/dodo.py")[name]()
+    return runpy.run_path("lab/reproduce/dodo.py")[name]()
 
 
 def test_what_a_step_reads_in_the_folder_is_what_another_one_makes(tmp_path, monkeypatch):

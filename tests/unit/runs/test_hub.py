@@ -5,7 +5,7 @@ import pytest
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.names import SHORT_NAMES, is_on_hub, local_path
+from sweet_rl.runs.hub import SHORT_NAMES, is_on_hub, local_path
 from sweet_rl.runs.records import Task, read_records
 from sweet_rl.runs.run import open_run
 

@@ -162,8 +162,7 @@ def steps_in_shards(output, command):
     parts = [output.replace(".jsonl", f".{number}-of-{SHARDS}.jsonl") for number in range(1, SHARDS + 1)]
     for number, part in enumerate(parts, start=1):
         yield step(part, f"{command} --shard {number}/{SHARDS}".replace(output, part))
-    joined = step(output, f"{LAUNCH_CPU} scripts/gather_shards.py --shards {','.join(parts)} --output_path {output}")
-    yield joined | {"file_dep": parts}
+    yield step(output, f"{{ cat {' '.join(parts)} > {output} ; }}") | {"file_dep": parts}
 
 
 def play(output, config, agent, tasks, seed, flags="", script="simulate_interactions"):
