@@ -206,12 +206,10 @@ def test_any_other_error_fails_the_dialogue(kind, status):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("gpt-4o", "image/jpeg"), ("Qwen/Qwen2-VL-72B-Instruct", "image")])
-@pytest.mark.parametrize("kept", [None, "known", "never asked"])
+@pytest.mark.parametrize("kept", [None, "known"])
 def test_the_kind_of_a_picture_is_that_of_the_models_name(tmp_path, name, kind, kept):
     cache = None if kept is None else CallCache(tmp_path / "calls")
     model = load_model(name, ModelSettings(hostname="localhost:1", tokenizer=None), cache=cache)
-    if kept == "never asked":
-        model = cache.without_calls(model)
     human = ReleasedPageHuman(model, "", sentences=("", "", ""), renderer=None)
     assert human._picture(b"png")["image_url"]["url"] == f"data:{kind};base64,cG5n"
 

@@ -54,8 +54,8 @@ def turn_pair(chat: ChatFormat) -> PreferencePair:
 
 # The EOS of these small tokenizers is another token than the one that ends a turn, and TRL adds it.
 OTHER_EOS = {"llama3", "llama31", "gemma", "gemma3", "phi3"}
-# Here the space before a reply is no part of it; and a thought that the prompt has opened is closed.
-OTHERWISE = OTHER_EOS | {"mistral", "llama2", "qwen3_thinking"}
+# Here the space before a reply is no part of it.
+OTHERWISE = OTHER_EOS | {"mistral", "llama2"}
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "mini"])
