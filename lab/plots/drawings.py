@@ -8,7 +8,7 @@ import numpy as np
 
 from lab.plots.message_lengths import message_lengths
 from sweet_rl.evaluation import figures
-from sweet_rl.evaluation.budget import cost_of
+from lab.plots.budget import cost_of
 from sweet_rl.runs.records import Trajectory
 
 FEWEST_PAIRS = 30  # of a point in the figure of credit

@@ -18,6 +18,14 @@ REMOVED = {
     "optim": "the optimiser is AdamW. Where its state does not fit: --zero_stage 2 --adam_offload, or --lora_rank 16.",
     "save_epochs": "checkpoints are written every --save_minutes, and every --save_steps if it is given.",
     "too_long": "examples longer than --max_len are left out and counted.",
+    "max_calls": "--limit bounds the dialogues, and --estimate prints how many calls they make at most.",
+    "javascript": "leave it out: the scripts of pages always run.",
+    "embedding_cache": "leave it out: embeddings are computed again.",
+    "dtype": "leave it out: the encoder computes in float32.",
+    "serve": "a viewer writes a page; --limit says of how many records.",
+    "port": "a viewer writes a page; --limit says of how many records.",
+    "credit_path": "score_turns.py writes the credit into the dialogues, and viewers show it.",
+    "names": "leave it out: pages name the files.",
 }
 """Flags of earlier versions of this package, and what to do instead."""
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sweet_rl.evaluation.budget import UnknownCost, behind, behind_dialogues, cost_of
+from lab.plots.budget import UnknownCost, behind, behind_dialogues, cost_of
 
 
 @pytest.fixture
