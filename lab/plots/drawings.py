@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from lab.plots.budget import cost_of
 from lab.plots.message_lengths import message_lengths
 from sweet_rl.evaluation import figures
-from lab.plots.budget import cost_of
 from sweet_rl.runs.records import Trajectory
 
 FEWEST_PAIRS = 30  # of a point in the figure of credit

@@ -18,8 +18,8 @@ from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, TurnCandidates, read_records
-from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings
 
 
 def grade_candidates(
@@ -46,7 +46,10 @@ def grade_candidates(
     records = read_records(input_path, TurnCandidates, step.limit)
     domain.check([_task(record, input_path) for record in records], input_path)
 
-    def grade(run: Run) -> dict[str, Any]:
+    settings = to_settings(grading, step, task_type=domain.name)
+    with open_run(output_path, settings, [input_path, domain.source], step.overwrite) as run:
+        if run.finished:
+            return run.show()
         missing = [record for record in records if record.id not in run.done]
         failures = []
         with domain.make_grader(grading) as grader, progress_bar(total=len(records), initial=len(run.done)) as bar:
@@ -64,10 +67,7 @@ def grade_candidates(
             )
         run.sort(record.id for record in records)
         rewards = [reward for row in run.records() for reward in row["answer_rewards"] if reward is not None]
-        return {"turns": len(run.done), "answers": len(rewards), "right": rewards.count(1.0)}
-
-    settings = to_settings(grading, step, task_type=domain.name)
-    return run_step(open_run(output_path, settings, [input_path, domain.source], step.overwrite), grade)
+        return run.finish({"turns": len(run.done), "answers": len(rewards), "right": rewards.count(1.0)})
 
 
 def rewarded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections import Counter
@@ -30,7 +31,7 @@ from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar, shown_regularly
 from sweet_rl.runs.records import RELEASED, Task, hash_rows, human_label, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import StepSettings, run_step, shard_of
+from sweet_rl.runs.step import StepSettings, shard_of
 
 Job = tuple[Task, int]  # a task and the number of its sample
 PICTURES_KEPT = 1024  # because a reference page would otherwise be drawn again at every turn
@@ -196,11 +197,11 @@ class Simulation:
         tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
         self.domain.check(tasks, input_path, self.players.env_model)
         jobs = shard_of(collection.jobs(tasks), step.shard)
-        output = self._open(input_path, output_path, step)
-        self._print_protocol()
-
-        async def play(run: Run) -> dict[str, Any]:
-            summary = await self._play(run, jobs, cache)
+        with self._open(input_path, output_path, step) as run:
+            self._print_protocol()
+            if run.finished:
+                return run.show(_show)
+            summary = asyncio.run(self._play(run, jobs, cache))
             if set(summary["endings"]) == {"failed"}:
                 print_summary(summary)
                 raise NothingMade(
@@ -213,9 +214,7 @@ class Simulation:
                     f"{output_path}: no task fits the agent's context together with --max_tokens "
                     f"{self.sampling.max_tokens}. Give the agent a longer context, or fewer tokens, and --overwrite."
                 )
-            return summary
-
-        return run_step(output, play, _show, may_be_empty=not jobs)  # with more shards than dialogues
+            return run.finish(summary, _show, may_be_empty=not jobs)  # with more shards than dialogues
 
     def _print_protocol(self) -> None:
         """Print what makes the figures of these dialogues incomparable, if anything does."""

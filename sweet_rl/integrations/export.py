@@ -10,8 +10,8 @@ from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Message, Part, PreferencePair, Trajectory, kind_of, read_records
-from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings
 
 NOT_PLAYED = "dialogues that failed, or in which the agent says nothing, left out"
 MASK_LOST = "pairs of several turns: TRL trains on the human's replies in them too (it has no mask for them)"
@@ -52,10 +52,6 @@ def export_file(input_path: str, output_path: str, step: StepSettings, tokenizer
             "simulate_interactions.py; draw pairs of candidates with generate_random_pairs_from_ranks.py."
         )
 
-    def write(run: Run) -> dict:
-        run.write_missing(rows)
-        return {"rows": len(run.done), **counts}
-
     def show(summary: dict) -> None:
         print(f"{output_path}: {summary['rows']} rows")
         for what, count in summary.items():
@@ -63,8 +59,11 @@ def export_file(input_path: str, output_path: str, step: StepSettings, tokenizer
                 print(f"{count} {what}")
 
     inputs = [input_path, tokenizer and model_input(tokenizer)]
-    output = open_run(output_path, to_settings(step, tokenizer=tokenizer), inputs, step.overwrite)
-    return Counter(run_step(output, write, show))
+    with open_run(output_path, to_settings(step, tokenizer=tokenizer), inputs, step.overwrite) as run:
+        if run.finished:
+            return Counter(run.show(show))
+        run.write_missing(rows)
+        return Counter(run.finish({"rows": len(run.done), **counts}, show))
 
 
 def pair_row(pair: PreferencePair, counts: Counter[str], chat: ChatFormat | None = None) -> Row:

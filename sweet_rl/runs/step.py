@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
-from sweet_rl.runs.cli import UNRECORDED, print_summary
+from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import ItemError, UserError
-from sweet_rl.runs.progress import progress_bar, shown_regularly
-from sweet_rl.runs.run import Run, Show
+from sweet_rl.runs.progress import progress_bar
+from sweet_rl.runs.run import Run
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,27 +54,6 @@ def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
     return items[len(items) * (number - 1) // count : len(items) * number // count]
 
 
-def run_step(
-    run: Run,
-    work: Callable[[Run], dict | Coroutine[Any, Any, dict]],
-    show: Show = print_summary,
-    may_be_empty: bool = False,
-) -> dict[str, Any]:
-    """Do the work of a step that is written as a function, unless its output is finished; return its summary.
-
-    Args:
-        run: The output as `open_run` has opened it. It is closed at the end.
-        work: Writes what the output lacks and returns the summary. If it raises, the same command continues the output.
-        show: Prints the summary.
-        may_be_empty: As for `Run.finish`.
-    """
-    with run:
-        if run.finished:
-            return run.show(show)
-        made = work(run)
-        return run.finish(made if isinstance(made, dict) else asyncio.run(made), show, may_be_empty)
-
-
 async def write_results(
     run: Run,
     items: Iterable[Item],
@@ -82,7 +61,6 @@ async def write_results(
     concurrency: int,
     total: int | None = None,
     unit: str = "item",
-    waiting: Callable[[], str] = str,
     size: Callable[[Item], int] = lambda item: 1,
 ) -> None:
     """Work on many items at the same time, and write the records of each item as soon as it is done.
@@ -94,7 +72,6 @@ async def write_results(
         concurrency: Largest number of items in progress.
         total: Number of records with those that were written before, for the progress bar.
         unit: Name of a record, in the progress bar and in messages.
-        waiting: Returns the text that the bar shows beside the count.
         size: Returns the number of records of an item.
 
     Raises:
@@ -112,11 +89,10 @@ async def write_results(
             return []
 
     with progress_bar(total=total, initial=len(run.done), desc=f"{unit}s", unit=unit) as bar:
-        async with shown_regularly(lambda: bar.set_postfix_str(waiting())):
-            async for records in as_they_finish(items, attempt, concurrency):
-                for record in records:
-                    run.write(record)
-                    bar.update()
+        async for records in as_they_finish(items, attempt, concurrency):
+            for record in records:
+                run.write(record)
+                bar.update()
     if failures:
         kinds: Counter[str] = Counter()
         for error, count in failures:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 import importlib.util
-import math
 import os
 import sys
-import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.runs.errors import ItemError, UserError
+from sweet_rl.runs.errors import UserError
 
 _neighbours: dict[Path, dict[str, Path]] = {}
 """By user's file the modules of its folder that it has loaded, and their files."""
@@ -80,88 +75,3 @@ def hash_user_file(path: Path) -> str:
     if len(digests) == 1:
         return digests[""]
     return hashlib.sha256("".join(f"{module} {digests[module]}\n" for module in sorted(digests)).encode()).hexdigest()
-
-
-# Errors of users' code, as dialogues/ reports them ------------------------------------------------------------------
-
-USER_ERRORS = (Exception, SystemExit, asyncio.CancelledError)
-"""What a user's code may raise. SystemExit would end the command in silence, CancelledError all dialogues."""
-
-
-def is_cancelled(error: BaseException) -> bool:
-    """Whether the error is the end of a task that this program cancels; a user's code may raise the same error."""
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # in a thread
-        return False
-    return task is not None and task.cancelling() > 0
-
-
-@contextlib.contextmanager
-def errors_named(
-    flag: str, path: Path | None, passed: tuple[type[Exception], ...] = (ItemError, UserError)
-) -> Iterator[None]:
-    """Turn what a user's code raises into a UserError with file and line, also an exit that would end the command.
-
-    Args:
-        flag: Flag that named the file, for the message.
-        path: The user's file, resolved; None if it is not known, as for a cell of a notebook.
-        passed: Errors that say all by themselves and stay what they are.
-    """
-    try:
-        yield
-    except passed:
-        raise
-    except USER_ERRORS as error:
-        if is_cancelled(error):
-            raise
-        raise UserError(f"{flag}: {error_in(path, error)}") from error
-
-
-def error_in(path: Path | None, error: BaseException) -> str:
-    """The file or its neighbour, the line that had the last part in the error, and the error, in one line of text."""
-    what = text_of(error) if isinstance(error, UserError) else f"{type(error).__name__}: {text_of(error)}"
-    if path is None:
-        return what
-    place = place_of(error, path)
-    return f"{path}: {what}" if place is None else f"{place[0]}, line {place[1]}: {what}"
-
-
-def text_of(error: BaseException) -> str:
-    """The text of an error, of a user's class too; "" if that cannot make one."""
-    try:
-        return str(error)
-    except Exception:
-        return ""
-
-
-def place_of(error: BaseException, path: Path) -> tuple[Path, int] | None:
-    """File and line of the user's code that had the last part in the error or its cause; None if it had none."""
-    files = {str(path), *map(str, _neighbours.get(path, {}).values())}
-    if isinstance(error, SyntaxError) and error.filename in files and error.lineno is not None:
-        return Path(error.filename), error.lineno
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename in files and frame.lineno is not None:
-            return Path(frame.filename), frame.lineno
-    return None if error.__cause__ is None else place_of(error.__cause__, path)
-
-
-def shown(value: Any) -> str:
-    """The beginning of a value's `repr`, for a message, whatever the value is."""
-    try:
-        return repr(value)[:80]
-    except Exception:  # of a user's class; of an int with thousands of digits
-        return f"a {type(value).__name__}"
-
-
-def finite_number(value: Any) -> float | None:
-    """The value as a float; None if it is no number, not finite, or a truth value."""
-    if not hasattr(type(value), "__float__") or isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-        return None
-    try:
-        number = float(value)
-    except (ArithmeticError, TypeError, ValueError):  # 10**400; several numbers
-        return None
-    return number if math.isfinite(number) else None

@@ -11,8 +11,8 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, read_records
-from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings
 
 
 def filter_tasks(
@@ -42,7 +42,9 @@ def filter_tasks(
     tasks = read_records(input_path, Task, step.limit)
     settings = to_settings(pages, step, page_timeout=pages.page_timeout)
 
-    def draw(kept: Run) -> dict:
+    with open_run(output_path, settings, [input_path], step.overwrite) as kept:
+        if kept.finished:
+            return kept.show()
         with (
             PageRenderer.from_settings(pages, cache=0) as renderer,
             open_run(dropped_path, settings, [input_path], step.overwrite) as dropped,
@@ -66,6 +68,4 @@ def filter_tasks(
             summary = {"tasks": len(tasks), "kept": len(kept.done), "dropped": dict(reasons.most_common())}
             if not dropped.finished:
                 dropped.finish(summary, show=None, may_be_empty=True)
-            return summary
-
-    return run_step(open_run(output_path, settings, [input_path], step.overwrite), draw)
+            return kept.finish(summary)

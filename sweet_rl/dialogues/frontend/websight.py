@@ -12,8 +12,8 @@ from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError, extras_named, first_line
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, content_id
-from sweet_rl.runs.run import Run, open_run
-from sweet_rl.runs.step import StepSettings, run_step
+from sweet_rl.runs.run import open_run
+from sweet_rl.runs.step import StepSettings
 
 HUB_NAME, CONFIGURATION = "HuggingFaceM4/WebSight", "v0.2"
 SPLITS = {"train": (0, 10_000), "test": (10_000, 20_000)}  # rows of the hub's split `train`
@@ -50,19 +50,20 @@ def prepare(counts: TaskCounts, output_dir: str, input_path: str | None, step: S
     """
     source = "a local copy" if input_path else f"{HUB_NAME} {CONFIGURATION}"
     for split, count in {"train": counts.num_train, "test": counts.num_test}.items():
+        if not count:
+            continue
         first = SPLITS[split][0]
-
-        def write(run: Run, split: str = split, first: int = first, count: int = count) -> dict:
+        settings = to_settings(source=source, first_row=first, rows=count)
+        with open_run(Path(output_dir) / f"{split}.jsonl", settings, [input_path], step.overwrite) as run:
+            if run.finished:
+                run.show()
+                continue
             done = len(run.done)
             if done < count:
                 rows = stream_rows(input_path, first + done, first + count)
                 for number, row in progress_bar(rows, total=count, initial=done, desc=split, unit=" rows"):
                     run.write(task_of(row, number).to_dict())
-            return {"tasks": len(run.done)}
-
-        if count:
-            settings = to_settings(source=source, first_row=first, rows=count)
-            run_step(open_run(Path(output_dir) / f"{split}.jsonl", settings, [input_path], step.overwrite), write)
+            run.finish({"tasks": len(run.done)})
 
 
 def with_fixed_pictures(page: str) -> str:

@@ -12,8 +12,7 @@ from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, content_id, read_records
-from sweet_rl.runs.run import Run, check_output, open_run
-from sweet_rl.runs.step import run_step
+from sweet_rl.runs.run import check_output, open_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +56,9 @@ def write_task_files(files: TaskFiles, make: Callable[..., list[dict]], **record
     train = make(files.num_train, files.seed, exclude=known | {task["ground_truth"] for task in test})
     for name, tasks in {"test": test, "train": train}.items():
         settings = to_settings(num_tasks=len(tasks), num_test=files.num_test, split=name, seed=files.seed, **recorded)
-
-        def write(run: Run, name: str = name, tasks: list[dict] = tasks) -> dict:
+        with open_run(paths[name], settings, files.apart_from, files.overwrite) as run:
+            if run.finished:
+                run.show()
+                continue
             run.write_missing({"id": content_id(task), **task} for task in progress_bar(tasks, desc=f"{name} tasks"))
-            return {"tasks": len(tasks)}
-
-        run_step(open_run(paths[name], settings, files.apart_from, files.overwrite), write)
+            run.finish({"tasks": len(tasks)})

@@ -3,12 +3,11 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
-from sweet_rl.runs.user_file import finite_number, load_from_file
+from sweet_rl.runs.user_file import load_from_file
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -65,9 +64,3 @@ def test_no_file_and_no_such_name_are_errors_that_name_the_flag(tmp_path):
         load_from_file(path, "X", "--x")
     with pytest.raises(UserError, match="--x: there is no Python file"):
         load_from_file(tmp_path / "none.py", "X", "--x")
-
-
-def test_what_is_no_finite_number_is_none():
-    for value in (None, True, np.True_, "1", 10**400, float("nan"), float("inf"), [1.0], np.zeros(2), 1j):
-        assert finite_number(value) is None
-    assert [finite_number(value) for value in (1, 0.5, np.float32(0.5), np.int64(2))] == [1.0, 0.5, 0.5, 2.0]
