@@ -23,7 +23,7 @@ from sweet_rl.models.settings import LOOPBACK, base_url
 from sweet_rl.runs.errors import UserError, masked, register_key
 
 logger = logging.getLogger(__name__)
-ATTEMPTS = 3  # calls for one reply that time out, or that fail on several servers
+ATTEMPTS = 3  # calls for one reply that time out, cannot be read, or fail on several servers
 RETRIES = 10  # of openai's client, if there is one server; with several another one is asked sooner
 LONGEST_PAUSE = 60.0  # seconds
 CONNECT_SECONDS = 30.0
@@ -141,7 +141,7 @@ class Servers:
                     if silent > self._patience:
                         raise self._silent(silent, error) from error
                 elif attempts < ATTEMPTS and (
-                    error.kind == "timeout" or (error.kind == "server" and len(self.all) > 1)
+                    error.kind in ("timeout", "malformed") or (error.kind == "server" and len(self.all) > 1)
                 ):
                     attempts += 1
                 else:

@@ -16,7 +16,7 @@ from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.vocabulary import check_vocabulary
-from sweet_rl.models.weights import load_config, model_input, model_path
+from sweet_rl.models.weights import check_whole, model_input, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import expected_first_loss, kl_penalty, preference_losses
@@ -98,7 +98,7 @@ def train_preferences(
             check_vocabulary(chat, frozen, "--ref_pretrain")
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
         for path in {weights, frozen}:
-            load_config(path)
+            check_whole(path)
         split = training.split(examples)
 
         if settings.lora_rank and frozen == weights and settings.plain:

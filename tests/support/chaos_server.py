@@ -68,8 +68,6 @@ SERVER_FAULTS = [
     answers(lambda: refusal(503, "starting", retry_after="0.05")),
     answers(lambda: refusal(429, "slow down", retry_after_ms="50")),
     answers(lambda: refusal(408, "request timeout")),
-    answers(lambda: refusal(401, "the gate has forgotten your key")),
-    answers(lambda: refusal(404, "no such model at the moment")),
     answers(lambda: web.json_response({"error": {"message": "Upstream overloaded", "code": 502}})),
     answers(lambda: refusal(400, "obscene", code="content_filter")),
     answers(lambda: web.json_response({"choices": []})),

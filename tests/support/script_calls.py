@@ -180,7 +180,7 @@ def place(tmp_path_factory, tiny_chat_model) -> Path:
     ]
     write_rows(place / "trajectories.jsonl", rows)
     graded = [
-        {**row, "reward": reward, "grade": {"failure": None, "ungradable": None, "level": "limits", "tests": []}}
+        {**row, "reward": reward, "grade": {"failure": None, "ungradable": None, "level": "seccomp", "tests": []}}
         for row, reward in zip(rows, [1.0, 0.0] * 2, strict=True)
     ]
     write_rows(place / "graded.jsonl", graded)

@@ -201,7 +201,7 @@ POISONS = {
         "def f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
     ),
     "memory, by names": (
-        "def f(x): return 0\n" + "\n".join(f"a{i} = 0" for i in range(40000)),
+        "def f(x): return 0\n" + "\n".join(f"a{i} = 0" for i in range(7000)),
         "def f(x):\n    try: return len(bytes(256 << 20))\n    except Exception: return None",
     ),
     "errors for want of memory": (  # from Python 3.12 on one and the same, when there are too many

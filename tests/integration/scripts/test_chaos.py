@@ -63,7 +63,7 @@ def flags(place: Path, name: str, servers: list[Server], **more) -> dict:
     return {
         "agent_model": MODEL, "env_model": MODEL, "agent_hostname": hosts, "hostname": hosts, "timeout": 1.5,
         "input_path": place / "tasks.jsonl", "output_path": place / f"{name}.jsonl", "best_of_n": SAMPLES,
-        "concurrency": 24, "patience": 60, **more,
+        "concurrency": 8, "patience": 60, **more,
     }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_the_records_are_those_of_an_undisturbed_run(tmp_path, monkeypatch):
     monkeypatch.setattr(Servers, "__init__", partialmethod(Servers.__init__, pause=0.2))
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(script=str(ROOT / "scripts" / "simulate_interactions.py")))
-    servers, over, draw = [Server(0.05, 0.005), Server(0.05, 0.005)], threading.Event(), random.Random()
+    servers, over, draw = [Server(0.05, 0.1), Server(0.05, 0.1)], threading.Event(), random.Random()
 
     def restart_servers() -> None:
         while not over.wait(draw.uniform(0.5, 2.0)):

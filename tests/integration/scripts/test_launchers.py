@@ -85,7 +85,7 @@ def test_the_commands_of_a_recipe_are_valid_and_none_begins_before_its_inputs(re
     critic = "train_value" if recipe == "run_frontend" else "train_dpo"
     policies = 2 if recipe == "run_backend" else 1  # by PMI too
     by_turns = ["rank_best_of_n", "generate_random_pairs_from_ranks", "train_dpo"]
-    others = ["make_mini_tasks", "report"] if recipe == "run_mini" else []
+    others = ["make_mini_tasks", "visualize_dialogue_histories"] if recipe == "run_mini" else []
     assert sorted(names) == sorted([
         *played, "train_sft", "train_dpo", critic, "sample_best_of_n", *policies * by_turns,
         *(3 + policies) * played, "compare_runs", *others,
