@@ -71,7 +71,6 @@ SERVER_FAULTS = [
     answers(lambda: web.json_response({"error": {"message": "Upstream overloaded", "code": 502}})),
     answers(lambda: refusal(400, "obscene", code="content_filter")),
     answers(lambda: web.json_response({"choices": []})),
-    answers(lambda: web.json_response({"choices": [{"index": 0, "message": {"content": None}}]})),
     answers(lambda: web.json_response([1])),
     answers(lambda: web.Response(body=b"<html>hello</html>")),
     torn, dropped, dropped, stalled,
