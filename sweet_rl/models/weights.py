@@ -81,7 +81,7 @@ def check_whole(name: str | Path) -> None:
     from safetensors import SafetensorError, safe_open
 
     load_config(name)
-    for file in sorted(Path(model_path(name)).glob("*.safetensors")):
+    for file in sorted(Path(model_path(str(name))).glob("*.safetensors")):
         try:
             safe_open(file, "pt")
         except (SafetensorError, OSError) as error:
