@@ -43,6 +43,7 @@ import sys
 import textwrap
 import types
 import typing
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache
@@ -135,6 +136,7 @@ def run(main: Callable[..., Any], words: Sequence[str] | None = None, released: 
     if not sys.stderr.isatty():  # these bars write a line for every update
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch|transformers")  # not for users of a step
     atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
     words = sys.argv[1:] if words is None else list(words)
     _running.add(main)
