@@ -264,9 +264,7 @@ class Simulation:
             try:
                 for model in models.values():
                     await model.check()
-                await _play_and_write(
-                    run, missing, len(jobs), setup, self.collection.concurrency, list(models.values())
-                )
+                await _play_and_write(run, missing, len(jobs), setup, self.collection.concurrency)
             finally:
                 for closable in (*models.values(), setup.human, setup.choose):
                     close = getattr(closable, "close", None)
@@ -360,20 +358,22 @@ def _show(summary: dict[str, Any]) -> None:
     print_summary(summary)
     if failed := summary.get("endings", {}).get("failed"):
         print(f"{failed} dialogues failed and are excluded; the same command with --retry_failed plays them again.")
+    if outgrown := summary.get("dialogues_too_long_for_the_agent"):
+        print(
+            f"{outgrown} dialogues had no room for --max_tokens in the agent's context: give it a longer one, or fewer."
+        )
 
 
-async def _play_and_write(
-    run: Run, jobs: Sequence[Job], total: int, setup: DialogueSetup, concurrency: int, models: Sequence[ChatModel]
-) -> None:
+async def _play_and_write(run: Run, jobs: Sequence[Job], total: int, setup: DialogueSetup, concurrency: int) -> None:
     """Play dialogues, append each to the run when it ends, and show how many are done and failed."""
-    failed, waiting = 0, [model.waiting for model in models if hasattr(model, "waiting")]
+    failed = 0
     with (
         logging_redirect_tqdm(),
         progress_bar(total=total, initial=total - len(jobs), desc="dialogues", unit="dialogue") as bar,
     ):
 
         def show() -> None:
-            bar.set_postfix_str(", ".join(filter(None, [f"failed {failed}", *(text() for text in waiting)])))
+            bar.set_postfix_str(f"failed {failed}")
 
         async with shown_regularly(show), contextlib.aclosing(play_all(jobs, setup, concurrency)) as trajectories:
             async for trajectory in trajectories:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -64,6 +65,11 @@ class OpenAIServer:
                 "the hosted API needs a key: put it into the environment variable OPENAI_API_KEY, or name a server."
             )
         self.model, self.chat = model, chat
+        if not hostnames and os.environ.get("OPENAI_BASE_URL", HOSTED).rstrip("/") != HOSTED:
+            raise UserError(
+                f"{model}: OPENAI_BASE_URL is set, which is not read. Give that address as the model's hostname, and "
+                "name the variable of its key; or unset it to ask OpenAI."
+            )
         self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
         self._request = dict(request or {})
         self._owners: set[str] = set()  # of the model, where servers list it
@@ -138,6 +144,13 @@ class OpenAIServer:
                     if is_ids(prompt) and isinstance(error.__cause__, openai.APIStatusError):
                         error.args = (f"{error} (A server that takes no token ids needs the tokenizer `none`.)",)
                     raise
+        read = (answer.get("usage") or {}).get("prompt_tokens")
+        if is_ids(prompt) and read and read != len(prompt):
+            raise UserError(
+                f"{self.model}: {len(prompt)} token ids were sent, and the server's usage.prompt_tokens says that it "
+                f"read {read}. It cuts prompts (raise its context; num_ctx of Ollama) or lays them out anew (give the "
+                "tokenizer `none`)."
+            )
         self._served_as.add(str(answer.get("model") or self.model)[:200])
         return read_replies(answer, self.chat)[: sampling.n]
 

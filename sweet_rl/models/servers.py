@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections import Counter
@@ -93,11 +94,17 @@ class Servers:
         self._timeout, self._patience, self._pause = timeout, patience, pause
         urls = list(dict.fromkeys(map(base_url, hostnames)))
         direct: Any = {f"all://[{host}]" if ":" in host else f"all://{host}": None for host in LOOPBACK}
-        self._connections = openai.DefaultAioHttpClient(
-            limits=type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0),  # 0: no limit beside the slots
-            follow_redirects=False,  # they could name any host
-            mounts=direct,  # whatever HTTP_PROXY says
-        )
+        try:
+            self._connections = openai.DefaultAioHttpClient(
+                limits=type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0),  # 0: no limit beside the slots
+                follow_redirects=False,  # they could name any host
+                mounts=direct,  # whatever HTTP_PROXY says
+            )
+        except OSError as error:  # of the file with certificates
+            where = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+            raise UserError(
+                f"SSL_CERT_FILE names {where}, which cannot be read ({error}): correct or unset it."
+            ) from error
         self.all = [
             Server(
                 url,
@@ -226,6 +233,8 @@ def model_error(error: Exception, url: str) -> ModelError:
     status = error.status_code
     if status < 400:
         text = masked(f"HTTP {status}: {url} redirects to {error.response.headers.get('location')}")
+    if status == 404 and not url.endswith("/v1"):
+        text += f" (Does {url} end in /v1?)"
     if status in (401, 402, 404) or error.code in NO_CREDIT:
         return ModelError("auth", text)
     if status == 429 or status == 503:

@@ -156,7 +156,7 @@ def _check_no_secret(hostname: str) -> None:
     if any(character in hostname for character in "@?#\\"):
         raise UserError(
             "a hostname has no user, password or query (none of @ ? # \\): put a key into an environment variable, and "
-            "name that with --api_key_variable."
+            "name that with --api_key_variable. (Azure: https://NAME.openai.azure.com/openai/v1 needs no api-version.)"
         )
 
 

@@ -45,7 +45,7 @@ def text_reply(
         choice["token_ids"] = token_ids
     if logprobs is not None:
         choice["logprobs"] = {"token_logprobs": logprobs, "tokens": ["?"] * len(logprobs)}
-    usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+    usage = {"completion_tokens": 5}
     return Reply(
         {"id": "1", "object": "text_completion", "created": 1, "model": MODEL, "choices": [choice], "usage": usage}
     )

@@ -195,3 +195,16 @@ def test_the_hosted_api_is_not_called_without_a_key():
     model = OpenAIServer("gpt", [], "key")
     assert [server.url for server in model.servers.all] == [HOSTED]
     asyncio.run(model.close())
+
+
+def test_a_server_that_read_fewer_tokens_than_were_sent_ends_the_run(tiny_chat):
+    cut = text_reply("Three.")
+    cut.body["usage"]["prompt_tokens"] = 1
+    with pytest.raises(UserError, match="usage.prompt_tokens.* read 1.*num_ctx"):
+        ask(in_turn(cut), chat=tiny_chat)
+
+
+def test_an_address_of_the_environment_is_refused_and_not_passed_over(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example/v1")
+    with pytest.raises(UserError, match="OPENAI_BASE_URL.*hostname"):
+        OpenAIServer(MODEL, api_key="none")
