@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
+import pickle
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.checkpoints import PARTIAL, STATE, Checkpoints
+from sweet_rl.training.engine import STATE as TENSORS
+from sweet_rl.training.engine import Engine
 from sweet_rl.training.run import full_disk_named
 from sweet_rl.training.settings import TrainingSettings
 
@@ -143,3 +147,20 @@ def test_a_full_disk_is_named_and_other_errors_stay_what_they_are(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(PermissionError), full_disk_named(tmp_path):
         raise PermissionError(errno.EACCES, "no")
+
+
+class Written:
+    """Unpickled, it would write a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_the_code_that_a_checkpoint_names_is_not_run(tmp_path):
+    torch.save({"weights": Written(tmp_path / "ran")}, tmp_path / TENSORS)
+    with pytest.raises(pickle.UnpicklingError):
+        Engine(TrainingSettings()).load(tmp_path)
+    assert names(tmp_path) == {TENSORS}
