@@ -7,6 +7,7 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -73,9 +74,7 @@ class FunctionGrader(AbstractContextManager):
 
     def _grade(self, task: Task, found: Any) -> Grade:
         if isinstance(found, Grade):
-            return Grade(
-                found.reward, found.failure, found.ungradable, found.machine, found.evidence | {"grader": self.name}
-            )
+            return replace(found, evidence=found.evidence | {"grader": self.name})
         if found is None or isinstance(found, str):
             raise TypeError(f"{self.name} gives task {task.id} the reward {found!r}; it must be a number in [0, 1].")
         return Grade(found, evidence={"grader": self.name})

@@ -14,7 +14,7 @@ from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.released import released_code, released_html
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.user_file import load_from_file
+from sweet_rl.runs.user_file import named_or_loaded
 
 CODE = replace(
     backend.DOMAIN,
@@ -62,14 +62,5 @@ def load_domain(name: str, protocol: ProtocolSettings | None = None) -> Domain:
 
 def named_domain(name: str, packaged: Mapping[str, Domain] = PACKAGED) -> Domain:
     """The domain of the package called `name`, or the DOMAIN of a Python file. Raises UserError as `load_domain`."""
-    if name in packaged:
-        return packaged[name]
-    if not name.endswith(".py"):
-        raise UserError(
-            f"--task_type is {name!r}; it must be one of {', '.join(packaged)}, or the path of a Python file with a "
-            "DOMAIN (docs/your_own_domain.md)."
-        )
-    domain = load_from_file(name, "DOMAIN", "--task_type")
-    if not isinstance(domain, Domain):
-        raise UserError(f"--task_type: {name} must end with DOMAIN = Domain(...) (docs/your_own_domain.md).")
-    return replace(domain, source=Path(name).resolve())
+    domain = named_or_loaded(name, packaged, "DOMAIN", "--task_type", Domain, "docs/your_own_domain.md")
+    return domain if name in packaged else replace(domain, source=Path(name).resolve())

@@ -22,7 +22,7 @@ from sweet_rl.models.weights import load_config, model_input
 from sweet_rl.runs.cli import build, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
-from sweet_rl.runs.user_file import load_from_file
+from sweet_rl.runs.user_file import named_or_loaded
 
 
 class Critic(Protocol):
@@ -153,20 +153,7 @@ def load_critic_type(name: str) -> CriticType:
     Raises:
         UserError: There is no such name or file, the file cannot be imported, or its `CRITIC` is no `CriticType`.
     """
-    if name in CRITICS:
-        return CRITICS[name]
-    if not name.endswith(".py"):
-        raise UserError(
-            f"--critic_type is {name!r}; it must be one of {', '.join(CRITICS)}, or the path of a Python file with a "
-            "CRITIC (docs/critics.md; lab/critics has some)."
-        )
-    kind = load_from_file(name, "CRITIC", "--critic_type")
-    if not isinstance(kind, CriticType):
-        raise UserError(
-            f"--critic_type: {name} has a CRITIC that is a {type(kind).__name__}; it must end with "
-            "CRITIC = CriticType(Settings, Critic) (docs/critics.md)."
-        )
-    return kind
+    return named_or_loaded(name, CRITICS, "CRITIC", "--critic_type", CriticType, "docs/critics.md")
 
 
 @dataclass(frozen=True)

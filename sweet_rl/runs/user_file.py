@@ -6,11 +6,14 @@ import hashlib
 import importlib.util
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sweet_rl
 from sweet_rl.runs.errors import UserError
+
+Kind = TypeVar("Kind")
 
 _neighbours: dict[Path, dict[str, Path]] = {}
 """By user's file the modules of its folder that it has loaded, and their files."""
@@ -54,6 +57,38 @@ def load_from_file(path: str | Path, name: str, flag: str) -> Any:
     if not hasattr(module, name):
         raise UserError(f"{flag}: {path} defines no {name}.")
     return getattr(module, name)
+
+
+def named_or_loaded(
+    name: str, packaged: Mapping[str, Kind], attribute: str, flag: str, kind: type[Kind], page: str
+) -> Kind:
+    """What a flag names: one of the package, or what a user's Python file defines.
+
+    Args:
+        name: Key of `packaged`, or path of a Python file.
+        packaged: Those of the package.
+        attribute: Name of the file's attribute.
+        flag: The flag, for messages.
+        kind: Class of the attribute.
+        page: Page of the manual, for messages.
+
+    Raises:
+        UserError: There is no such name or file, or the attribute is of another class.
+    """
+    if name in packaged:
+        return packaged[name]
+    if not name.endswith(".py"):
+        raise UserError(
+            f"{flag} is {name!r}; it must be one of {', '.join(packaged)}, or the path of a Python file with a "
+            f"{attribute} ({page})."
+        )
+    value = load_from_file(name, attribute, flag)
+    if not isinstance(value, kind):
+        raise UserError(
+            f"{flag}: {name} has a {attribute} that is a {type(value).__name__}; it must end with {attribute} = "
+            f"{kind.__name__}(...) ({page})."
+        )
+    return value
 
 
 def _loaded_beside(root: Path, names: set[str]) -> dict[str, Path]:
