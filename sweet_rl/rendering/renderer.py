@@ -2,8 +2,7 @@
 
 A page that fails, by its time limit or with its browser, is drawn once more, by a fresh browser and with twice the
 time. If that fails too, another fresh browser draws a plain page. If it cannot do that either, the failure is of kind
-"machine"; otherwise the page is at fault. A page has no part in this last test, so it cannot pass its own failure off
-as the machine's.
+"machine"; otherwise the page is at fault. No page can disturb this last test, so none can blame the machine.
 """
 
 import logging

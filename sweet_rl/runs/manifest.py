@@ -77,8 +77,8 @@ def check_same_run(old: dict, new: dict, output: str | Path) -> None:
         )
     if old["status"] != "finished" and old.get("format") != FORMAT:
         raise UserError(
-            f"{output} was begun by an earlier version of sweet_rl, which it cannot be continued by. Finish it with "
-            "that version, choose another output path, or give --overwrite."
+            f"An earlier version of sweet_rl began {output}, and this one cannot continue it. Finish it with that "
+            "version, choose another output path, or give --overwrite."
         )
 
 

@@ -58,7 +58,7 @@ class Output(AbstractContextManager):
         return self.manifest.get("summary", {})
 
     def show(self, show: Show | None = print_summary) -> dict[str, Any]:
-        """Print that the run is complete, and its summary, and return that."""
+        """Print that the run is complete, then its summary; return the summary."""
         print(f"{self.path}: already complete")
         if show is not None:
             show(self.summary)
@@ -254,7 +254,7 @@ def open_run(
 
 
 def _has_records(path: Path, manifest: dict[str, Any]) -> bool:
-    """Whether there is something to continue; a finished output may be empty, unless it was removed."""
+    """Whether an output can be continued or is finished: its file exists and, if unfinished, has a record."""
     return path.exists() and (manifest["status"] == "finished" or path.stat().st_size > 0)
 
 

@@ -231,7 +231,7 @@ class Sandbox:
 
 
 class _Child:
-    """A child of a fork server, seen from its socket. Its id comes before all that it sends of its job."""
+    """A child of a fork server, seen from its socket. The first ten bytes that it sends are its process id."""
 
     def __init__(self, connection: socket.socket):
         self._connection, self._pid = connection, 0
