@@ -22,7 +22,7 @@ from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.evaluate import grade_trajectories
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.sweet_critic import SweetSettings
-from sweet_rl.method.turn_credit import TurnScorer
+from sweet_rl.method.turn_credit import TurnScorer, of_finished_dialogues
 from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.rendering.renderer import PageRenderer
@@ -204,7 +204,7 @@ def load_critic(settings: dict, where: str) -> TurnScorer:
     Raises:
         UserError: It cannot be loaded, or cannot score these turns.
     """
-    chosen = build(CriticFlags, settings, where).chosen
+    chosen = of_finished_dialogues(build(CriticFlags, settings, where).chosen)
     if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
         raise UserError(
             f"{where}: a log-ratio needs a reference model, because the log-probs of sampling are not in these "

@@ -85,8 +85,8 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
         return [[float(value)] for value in sums]
     if values is None or any(isinstance(value, list) and not value for value in values):
         raise UserError(
-            f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give --reference seed "
-            "--reference_model_id MODEL."
+            f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give "
+            "--reference_model_id MODEL: that model, without the solution, is then the reference."
         )
     record.check_logprobs(f"candidates {record.id!r}")
     return values

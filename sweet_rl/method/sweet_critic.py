@@ -7,7 +7,6 @@ likelier the reference solution makes a turn. It is not in the paper.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ from sweet_rl.runs.records import TurnCandidates
 if TYPE_CHECKING:  # openai takes half a second to import
     from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
-logger = logging.getLogger(__name__)
 SERVED_TURNS = 32  # in progress under a critic on a server
 Score: TypeAlias = "Callable[[Sequence[EncodedText]], list[np.ndarray]] | PromptLogprobs"
 """Texts -> for each text the log-probs [L] of its L trained tokens: a model in this process, or one on a server."""
@@ -128,10 +126,10 @@ class SweetSettings(PmiSettings):
     """The SWEET critic and its reference.
 
     Attributes:
-        reference: Reference of the log-ratio: seed (the model that the critic was trained from, which sees the
-            reference solution too: the paper), seed_without_c (that model without the reference solution) or sampled
-            (the log-probs of sampling, without the reference solution: as released). By default seed; sampled if that
-            model is neither given nor named in the critic's manifest.
+        reference: Reference of the log-ratio: sampled (the log-probs of sampling, without the reference solution: as
+            released), seed_without_c (the model that the critic was trained from, without the reference solution) or
+            seed (that model, which sees the reference solution too: the paper). Default: sampled; seed_without_c if
+            reference_model_id is given, and for dialogues that are finished, which have no log-probs of sampling.
         reference_model_id: Model of a seed reference. Default: the one in the critic's manifest.
         no_prompt: Do not show the reference solution to the critic.
     """
@@ -144,10 +142,19 @@ class SweetSettings(PmiSettings):
         super().__post_init__()
         if self.reference == "sampled" and self.reference_model_id:
             raise UserError(
-                "--reference sampled takes the stored log-probs; --reference_model_id is for --reference seed."
+                "--reference sampled takes the stored log-probs; --reference_model_id is for seed_without_c and seed."
             )
         if self.reference == "seed_without_c" and self.no_prompt:
             raise UserError("--no_prompt hides the solution from critic and reference: --reference seed says that.")
+
+    @property
+    def reference_kind(self) -> str:
+        """`reference`, or its default."""
+        if self.reference is not None:
+            return self.reference
+        if self.reference_model_id is None:
+            return "sampled"
+        return "seed" if self.no_prompt else "seed_without_c"
 
     @property
     def seed_model(self) -> str | None:
@@ -156,10 +163,10 @@ class SweetSettings(PmiSettings):
         Raises:
             UserError: A seed reference that is not given and that the critic's manifest does not name.
         """
-        if self.reference == "sampled":
+        if self.reference_kind == "sampled":
             return None
         found = self.reference_model_id or seed_of(self.model_id)
-        if found is None and self.reference is not None:
+        if found is None:
             raise UserError(
                 f"which model {self.model_id} was trained from is not known (no {DIRECTORY_MANIFEST} of train_dpo.py "
                 "in it). Give --reference_model_id MODEL, or --reference sampled."
@@ -170,9 +177,8 @@ class SweetSettings(PmiSettings):
         return [name for name in (self.model_id, self.seed_model) if name]
 
     def to_settings(self) -> dict[str, Any]:
-        seed_model = self.seed_model
-        reference = "sampled" if seed_model is None else self.reference or "seed"
-        return super().to_settings() | {"reference": reference, "reference_model_id": seed_model}
+        recorded = {"reference": self.reference_kind, "reference_model_id": self.seed_model}
+        return super().to_settings() | recorded
 
 
 @dataclass(frozen=True)
@@ -271,12 +277,6 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
     Raises:
         UserError: A model cannot be loaded, or the reference has another vocabulary.
     """
-    if settings.seed_model is None and settings.reference is None:
-        logger.warning(
-            "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
-            "is the stored log-probs of sampling",
-            settings.model_id,
-        )
     chat, models = load_models(settings)
     if settings.seed_model and model_path(settings.seed_model) != model_path(settings.model_id):
         check_vocabulary(chat, settings.seed_model, "--reference_model_id")
@@ -286,7 +286,7 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
         models[0],
         models[1] if settings.seed_model else None,
         hint=hint,
-        reference_hint=hint and settings.reference != "seed_without_c",
+        reference_hint=hint and settings.reference_kind != "seed_without_c",
         normalize=settings.normalize,
     )
 

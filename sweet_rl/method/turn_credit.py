@@ -10,6 +10,7 @@ import numpy as np
 
 from sweet_rl.method.candidates import turns_of
 from sweet_rl.method.critics import CheckedCritic, ChosenCritic, TokenCredit
+from sweet_rl.method.sweet_critic import SweetSettings, seed_of
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
@@ -58,7 +59,7 @@ class TurnScorer:
 
     def __init__(self, chosen: ChosenCritic) -> None:
         check_scores_turns(chosen)
-        self.critic: CheckedCritic = chosen.load()
+        self.critic: CheckedCritic = of_finished_dialogues(chosen).load()
         self._calls = asyncio.Semaphore(self.critic.calls_at_once)
 
     async def credit(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
@@ -113,6 +114,18 @@ def _token_row(credit: TokenCredit) -> dict:
     return row
 
 
+def of_finished_dialogues(chosen: ChosenCritic) -> ChosenCritic:
+    """The critic with a reference that finished dialogues have.
+
+    They keep no log-probs of sampling, a log-ratio's default, so its default here is the critic's seed model, which
+    does not see the reference solution.
+    """
+    settings = chosen.settings
+    if not isinstance(settings, SweetSettings) or settings.reference is not None or not seed_of(settings.model_id):
+        return chosen
+    return ChosenCritic(chosen.critic_type, {"reference_model_id": seed_of(settings.model_id), **chosen.given})
+
+
 def check_scores_turns(chosen: ChosenCritic) -> None:
     """Raise UserError for a critic that only compares candidates."""
     if chosen.kind.compares:
@@ -135,6 +148,7 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
     """
     step = step or StepSettings()
     check_scores_turns(critic)
+    critic = of_finished_dialogues(critic)
     settings = {**critic.to_settings(), "limit": step.limit}
     with open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite) as run:
         if run.finished:

@@ -9,6 +9,7 @@ import pytest
 from sweet_rl.method.critics import ChosenCritic, CriticFlags
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.method.sweet_critic import SweetSettings, seed_of
+from sweet_rl.method.turn_credit import of_finished_dialogues
 from sweet_rl.runs.cli import flags_of
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import DIRECTORY_MANIFEST, hash_input, read_manifest
@@ -120,16 +121,32 @@ def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
     def settings(**more):
         return ChosenCritic("log_ratio", {"model_id": model, **more}).settings
 
-    assert seed_of(model) == settings().seed_model == "the seed"
-    assert settings(reference_model_id="given").seed_model == "given"
+    assert seed_of(model) == settings(reference="seed").seed_model == "the seed"
+    assert settings(reference="seed", reference_model_id="given").seed_model == "given"
     assert settings(reference="sampled").models() == [model]
     manifest.write_text("{}")
-    assert seed_of(model) is None and settings().to_settings()["reference"] == "sampled"
+    assert seed_of(model) is None
     with pytest.raises(UserError, match="--reference_model_id"):
         settings(reference="seed").models()
     manifest.write_text('{"status": "finis')  # damaged: no other reference is taken in silence
     with pytest.raises(UserError, match="not a manifest"):
-        settings().models()
+        settings(reference="seed").models()
+
+
+@pytest.mark.parametrize("given, reference, of_finished", [
+    ({}, ("sampled", None), ("seed_without_c", "the seed")),
+    ({"reference_model_id": "m"}, ("seed_without_c", "m"), ("seed_without_c", "m")),
+    ({"no_prompt": True}, ("sampled", None), ("seed", "the seed")),
+    ({"reference": "seed"}, ("seed", "the seed"), ("seed", "the seed")),
+    ({"reference": "sampled"}, ("sampled", None), ("sampled", None)),
+])  # fmt: skip
+def test_the_reference_does_not_see_the_solution_unless_that_is_asked_for(tmp_path, given, reference, of_finished):
+    trained = {"status": "finished", "settings": {"ref_pretrain": "the seed"}, "inputs": {}}
+    (tmp_path / DIRECTORY_MANIFEST).write_text(json.dumps(trained))
+    chosen = ChosenCritic("log_ratio", {"model_id": str(tmp_path), "bf16": False, **given})
+    for critic, expected in ((chosen, reference), (of_finished_dialogues(chosen), of_finished)):
+        recorded = critic.to_settings()
+        assert (recorded["reference"], recorded["reference_model_id"]) == expected
 
 
 def test_a_users_file_ranks_and_its_hash_and_settings_are_recorded(short, tmp_path):

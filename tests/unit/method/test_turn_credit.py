@@ -162,7 +162,8 @@ def test_a_file_gets_the_advantage_of_every_turn_and_keeps_all_else(tmp_path, sc
     chosen = CriticFlags(model_id=perturbed_mini, reference_model_id=MINI, bf16=False).chosen
     summary = score_turns_file(chosen, source, str(output))
     given = read_records(source, Trajectory)
-    expected = rows_of(LogRatioCritic(CHAT, load_scorer(perturbed_mini, False, 4096), scorer), given)
+    critic = LogRatioCritic(CHAT, load_scorer(perturbed_mini, False, 4096), scorer, reference_hint=False)
+    expected = rows_of(critic, given)
     lines = read_rows(output)
     for row, before, turns in zip(lines, given, expected, strict=True):
         credit = row.pop("turn_credit", None)
