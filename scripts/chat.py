@@ -1,8 +1,7 @@
 """Talk to an agent: you are the human of a task, and see the credit of each of its turns.
 
     python scripts/chat.py --agent_model mini
-    python scripts/chat.py --agent_model runs/mini/sweet --critic runs/mini/critic \
-        --critic_reference seed_without_c --task 3 --output_path talk.jsonl
+    python scripts/chat.py --agent_model runs/mini/sweet --critic runs/mini/critic --task 3 --output_path talk.jsonl
     python visualizers/visualize_dialogue_histories.py talk.jsonl
 
 Any model or server does (--task_type code --input_path tasks.jsonl --agent_model NAME --agent_hostname URL). At the end

@@ -1,4 +1,4 @@
-"""Before a critic is trained: is the credit of turns right? (docs/before_you_train.md)
+"""Before a critic is trained: is the credit of turns right? (docs/train.md)
 
     python scripts/check_credit.py --model_id AGENT --input_path candidates.jsonl --output_dir checks
 

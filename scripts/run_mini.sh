@@ -5,7 +5,7 @@
 #   bash scripts/run_mini.sh                                 a table, and a page of everything, at the end
 #   OUT=runs/more NUM_TRAIN=100 bash scripts/run_mini.sh     on more tasks; DRAW=201: on other tasks
 #   OUT=runs/mine AGENT=FOLDER bash scripts/run_mini.sh      another agent (lab/mini_agents)
-#   bash lab/reproduce/reproduce.sh table2                   several seeds; other tables and figures: docs/reproduce.md
+#   bash lab/reproduce/reproduce.sh table2                   several seeds; other tables and figures: docs/results.md
 #
 # `{ step ...; step ...; } &` is a lane: steps in turn, beside those of another lane (steps.sh).
 # shellcheck disable=SC2086 # $TRAIN is several words or none

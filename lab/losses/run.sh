@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What does the loss do? One world and seed, on the files of `doit table2` (docs/reproduce.md). About seven minutes on one core a
+# What does the loss do? One world and seed, on the files of `doit table2` (docs/results.md). About seven minutes on one core a
 # seed. Stopped, the same command continues.
 #
 #   SEEDS=5 doit table2 && SEED=0 bash lab/losses/run.sh

@@ -28,7 +28,7 @@ COLUMNS = {
     "zero-shot": "zero-shot",
     "rejection fine-tuning": "rejection fine-tuning",
     "multi-turn DPO": "multi-turn DPO",
-    "untrained": "untrained critic",
+    "untrained": "PMI",
     "SWEET-RL": "SWEET-RL",
     "paper": "paper's reference",
 }
@@ -153,7 +153,7 @@ def markdown(found: dict[str, Any]) -> str:
     for row in found["rows"]:
         cells = ["" if mean is None else f"{mean:.1f}" for mean in row["means"].values()]
         lines.append(f"| {row['name']} | {row['seeds']} | " + " | ".join(cells) + " |")
-    lines += ["", "| setting | seeds | SWEET-RL - multi-turn DPO | p | trained - untrained critic | p |"]
+    lines += ["", "| setting | seeds | SWEET-RL - multi-turn DPO | p | SWEET-RL - PMI | p |"]
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
     pooled = [
         {"name": f"pooled, {one['count']} settings", "seeds": "", column: one}
@@ -177,7 +177,7 @@ def _cells(one: dict[str, Any] | None) -> tuple[str, str]:
 
 
 def forest(found: dict[str, Any], dark: bool = False) -> Any:
-    """The figure: a line a setting, SWEET-RL minus multi-turn DPO on the left, trained minus untrained on the right."""
+    """The figure: a line a setting, SWEET-RL minus multi-turn DPO on the left, SWEET-RL minus PMI on the right."""
     import matplotlib.pyplot as plt
 
     rows = [*found["rows"], {"name": "pooled", **found["pooled"]}]
@@ -185,7 +185,7 @@ def forest(found: dict[str, Any], dark: bool = False) -> Any:
     with plt.rc_context(settings):
         figure, axes = plt.subplots(1, 2, figsize=(8.4, 0.8 + 0.3 * len(rows)), sharey=True, width_ratios=(3, 2))
         places = list(range(len(rows)))[::-1]
-        titles = ("SWEET-RL minus multi-turn DPO, points", "trained minus untrained critic")
+        titles = ("SWEET-RL minus multi-turn DPO, points", "SWEET-RL minus PMI")
         for axis, column, title in zip(axes, ("lead", "training"), titles, strict=True):
             axis.axvline(0, color=ink, linewidth=0.8)
             for place, row in zip(places, rows, strict=True):

@@ -17,7 +17,7 @@ source scripts/environment.sh
 install "[train]" sweet_rl transformers
 export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-# The agent, and the methods with the release's reference.
+# The agent, and the methods with the reference without c.
 if [ "$AGENT" = "$OUT/agent" ]; then
     python -m lab.mini_agents.make_mini_agent --save_path "$AGENT" --informed_share "$SHARE" --num_steps 2400 --bf16
 fi

@@ -7,9 +7,9 @@
     doit steps:seed0/critic                              one step, and the steps that it needs
 
 A step is a task that is named after its output. The commands are those of scripts/run_mini.sh, the numbers of the steps
-are those of the README. doit runs a step if its command or the content of an input has changed, or if it has not ended
-well yet. The script then continues its own output; it refuses an output of other settings or inputs and says what
-differs. docs/reproduce.md describes most variables, docs/cluster.md the way to run the steps as jobs of Slurm.
+are those of docs/tutorial.md. doit runs a step if its command or the content of an input has changed, or if it has not
+ended well yet. The script then continues its own output; it refuses an output of other settings or inputs and says what
+differs. docs/results.md describes most variables, docs/gpus.md the way to run the steps as jobs of Slurm.
 """
 
 import json

@@ -3,7 +3,7 @@
 #
 #   bash lab/reproduce/reproduce.sh table2                          the tiny agent on CPU, 5 seeds
 #   WORLD=hard SEEDS=2 bash lab/reproduce/reproduce.sh table2       the hard world, 2 seeds
-#   bash lab/reproduce/reproduce.sh list                            all tables and figures (docs/reproduce.md)
+#   bash lab/reproduce/reproduce.sh list                            all tables and figures (docs/results.md)
 set -euo pipefail
 case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
 cd "$(dirname "$0")/../.."

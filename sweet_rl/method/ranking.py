@@ -57,7 +57,7 @@ def rank_file(
             summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
         critic.check_models()
         if critic.models() and step.shard is None and (gpus := _gpus()) > 1:
-            print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each of them ranks a part")
+            print(f"this process ranks on one of {gpus} GPUs; docs/train.md shows how each of them ranks a part")
         asyncio.run(_rank(run, records, critic, place_answers))
         run.sort(record.id for record in records)
         return run.finish(summary)

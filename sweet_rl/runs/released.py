@@ -1,4 +1,4 @@
-"""The command lines of the authors' release, as the scripts here take them (docs/coming_from_the_release.md)."""
+"""The command lines of the authors' release, as the scripts here take them (docs/files.md)."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class PreferenceSettings:
         label_smoothing: Probability that a pair's label is wrong (conservative DPO, Mitchell 2023).
         ipo: Take the squared loss of IPO (Azar et al. 2023, equation 17) in place of the log-sigmoid.
         kl_coef: Weight of KL(reference || model), summed over both texts as their log-ratios are; it keeps a critic's
-            credit at the turn that earned it (docs/before_you_train.md). Loads the reference beside the model.
+            credit at the turn that earned it (docs/train.md). Loads the reference beside the model.
     """
 
     beta: float = 0.1

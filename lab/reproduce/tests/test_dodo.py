@@ -225,7 +225,7 @@ def test_a_changed_input_is_refused_by_the_step_that_read_another_one(played, pa
 def test_steps_run_as_jobs_of_slurm_in_shards_and_their_results_are_found(tmp_path):
     """srun stands in place of python for one kind of step, the job.sh of the manual for the other."""
     job = tmp_path / "job.sh"
-    text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "gpus.md").read_text(encoding="utf-8")
     lines = re.findall(
         r"^    (.*)$", text[text.index("save this as `job.sh`") :].partition("If doit is")[0], re.MULTILINE
     )

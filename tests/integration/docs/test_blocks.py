@@ -22,7 +22,7 @@ from tests.support.manual import blocks, commands, run_command
 FOLDERS = ("scripts", "visualizers", "configs", "docs", "lab")
 SMALL = {
     "make_mini_tasks": {"num_train": 4, "num_test": 2},
-    "sample_best_of_n": {"best_of_n": 4},
+    "sample_best_of_n": {"best_of_n": 4, "data_fraction": 0.5},
     "generate_random_pairs_from_ranks": {"num_pairs": 1},
     "train_dpo": {"max_epochs": 1},
     "train_sft": {"max_epochs": 1},
@@ -80,9 +80,8 @@ def test_rows_of_others_become_trajectories_whose_replies_are_trained(checkout):
     told = [{"from": names[one["role"]], "value": one["content"]} for one in said]
     rows = [{"messages": said, "reward": 0.5, "solution": "both"}, {"conversations": told}]
     write_rows(checkout / "rows.jsonl", rows)
-    for language, text in blocks(ROOT / "docs" / "files.md"):
-        assert language == "python"
-        run_python(text)
+    (text,) = (text for language, text in blocks(ROOT / "docs" / "files.md") if language == "python")
+    run_python(text)
     first, second = read_records("dialogues.jsonl", Trajectory)
     assert [(one.reward, one.task.ground_truth) for one in (first, second)] == [(0.5, "both"), (1.0, "")]
     chat = ChatFormat.from_pretrained("mini")
@@ -90,19 +89,20 @@ def test_rows_of_others_become_trajectories_whose_replies_are_trained(checkout):
         assert chat.decode(text.ids[text.train].tolist()) == "Both."
 
 
-@pytest.mark.parametrize("name", ["turn_advantages", "MyAgent"])
-def test_blocks_of_integrations_that_need_no_other_tool_print_what_they_say(name, capsys):
-    (text,) = (text for _, text in blocks(ROOT / "docs" / "integrations.md") if name in text)
+def test_the_block_of_integrations_that_needs_no_other_tool_prints_what_it_says(capsys):
+    (text,) = (text for _, text in blocks(ROOT / "docs" / "integrations.md") if "turn_advantages" in text)
     run_python(text)
     assert f"# {capsys.readouterr().out.strip()}\n" in text
 
 
 @pytest.mark.slow
 def test_the_tutorial_and_what_reads_its_files_run(checkout):
-    """Steps 1 to 8 and the baselines; then the pages of viewers and critics."""
+    """Steps 1 to 8, the baselines and the viewer; then the check before training, and the page of critics."""
     Path("runs").mkdir()
     Path("runs/mini").symlink_to("tour")
-    pages = [blocks(ROOT / "docs" / f"{page}.md") for page in ("tutorial", "viewers", "critics")]
+    check = [(language, text) for language, text in blocks(ROOT / "docs" / "train.md") if "check_credit" in text]
+    pages = [blocks(ROOT / "docs" / "tutorial.md"), check, blocks(ROOT / "docs" / "critics.md")]
+    assert len(check) == 1
     for language, text in sum(pages, []):
         if language == "python":
             run_python(text)

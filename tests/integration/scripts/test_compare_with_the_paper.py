@@ -1,4 +1,4 @@
-"""docs/compare_with_the_paper.md for one model on a server: play under the released protocol, grade, stand in a row."""
+"""docs/evaluate.md for one model on a server: play under the released protocol, grade, stand in a row."""
 
 import hashlib
 
