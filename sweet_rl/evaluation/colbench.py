@@ -31,13 +31,13 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
-from sweet_rl.runs.errors import TooManyFailed, UserError, masked, printable
+from sweet_rl.runs.errors import NothingMade, UserError, masked, printable
 from sweet_rl.runs.hub import is_on_hub
 from sweet_rl.runs.manifest import hash_input, read_manifest
+from sweet_rl.runs.paths import write_texts
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, Trajectory, hash_rows, read_records
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.runs.texts import write_texts
 
 FORM = 1  # of the fields of results.json
 FAILED_SHARE = 0.2  # of the dialogues, above which a figure is that of a selection
@@ -269,7 +269,7 @@ class ColBench:
             print(f"{self.page(name)}: the dialogues of {name}")
         for row in facts["models"]:
             if row["failed"] > FAILED_SHARE * row["dialogues"]:
-                raise TooManyFailed(
+                raise NothingMade(
                     f"{row['name']}: {row['failed']} of {row['dialogues']} dialogues failed, and its figures "
                     "are without them. See the failures above; the same command with --retry_failed plays them again."
                 )

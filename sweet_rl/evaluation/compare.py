@@ -26,9 +26,8 @@ from sweet_rl.evaluation.statistics import (
 from sweet_rl.evaluation.table import as_latex, as_markdown, as_text
 from sweet_rl.runs.cli import packaged_config
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.paths import check_paths, write_texts
 from sweet_rl.runs.records import Trajectory
-from sweet_rl.runs.texts import write_texts
 
 PAPER = packaged_config("paper/results.yaml")
 Pair = tuple[str, str]

@@ -19,10 +19,10 @@ from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.paths import write_texts
 from sweet_rl.runs.records import Task, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.runs.texts import write_texts
 
 COLUMNS = ["pair", "solution", "dialogue", "A", "B", "better"]
 Label: TypeAlias = Literal["A", "B", "="]

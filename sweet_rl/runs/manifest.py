@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import platform
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -14,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.runs.cli import command_line
 from sweet_rl.runs.errors import UserError, masked
 from sweet_rl.runs.hub import local_path
-from sweet_rl.runs.texts import write_text
+from sweet_rl.runs.paths import write_text
 from sweet_rl.runs.user_file import hash_user_file
 
 FORMAT = 2
@@ -40,12 +41,12 @@ def new_manifest(settings: dict, inputs: Sequence[str | Path | None]) -> dict[st
     return {
         "format": FORMAT,
         "status": "running",
-        "command": command_line(),
+        "command": shlex.join(map(masked, ["python", *sys.argv])),
         "settings": json.loads(masked(json.dumps(settings, default=str))),
         "seed": settings.get("seed"),
         "inputs": {str(name): hash_input(name) for name in inputs if name is not None},
         "versions": dict(_versions()),
-        "started": _now(),
+        "started": now(),
     }
 
 
@@ -80,31 +81,6 @@ def check_same_run(old: dict, new: dict, output: str | Path) -> None:
             f"An earlier version of sweet_rl began {output}, and this one cannot continue it. Finish it with that "
             "version, choose another output path, or give --overwrite."
         )
-
-
-def finished(manifest: dict[str, Any], summary: dict) -> dict[str, Any]:
-    """The manifest of a run that has ended. Its CPU seconds are those of this process, not of one that was killed."""
-    summary = json.loads(json.dumps(summary, default=str))
-    ending = {"status": "finished", "finished": _now(), "cpu_seconds": _cpu_seconds_of_this_output()}
-    return manifest | ending | {"summary": summary}
-
-
-def reopened(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of a finished run that goes on."""
-    gone = ("finished", "summary", "cpu_seconds")
-    return {name: value for name, value in manifest.items() if name not in gone} | {"status": "running"}
-
-
-_cpu_seconds_noted = 0.0
-
-
-def _cpu_seconds_of_this_output() -> float:
-    """CPU seconds of this process and its ended children that no output has noted yet, so that none counts twice."""
-    global _cpu_seconds_noted
-    times = os.times()
-    spent = times.user + times.system + times.children_user + times.children_system
-    new, _cpu_seconds_noted = spent - _cpu_seconds_noted, spent
-    return round(new, 2)
 
 
 def manifest_of(path: Path) -> Path:
@@ -195,7 +171,7 @@ def _short(digest: str | None) -> str:
     return "(not given)" if digest is None else f"content {digest[:12]}"
 
 
-def _now() -> str:
+def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 

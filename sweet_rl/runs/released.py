@@ -19,13 +19,8 @@ REMOVED = {
     "save_epochs": "checkpoints are written every --save_minutes, and every --save_steps if it is given.",
     "too_long": "examples longer than --max_len are left out and counted.",
     "max_calls": "--limit bounds the dialogues, and --estimate prints how many calls they make at most.",
-    "javascript": "leave it out: the scripts of pages always run.",
-    "embedding_cache": "leave it out: embeddings are computed again.",
-    "dtype": "leave it out: the encoder computes in float32.",
     "serve": "a viewer writes a page; --limit says of how many records.",
-    "port": "a viewer writes a page; --limit says of how many records.",
     "credit_path": "score_turns.py writes the credit into the dialogues, and viewers show it.",
-    "names": "leave it out: pages name the files.",
 }
 """Flags of earlier versions of this package, and what to do instead."""
 
@@ -59,17 +54,16 @@ class Released:
             UserError: A parameter cannot be honoured; the message names what to use.
         """
         given = dict(given)
-        if without_effect := [name for name in self.ignored if given.pop(name, None) is not None]:
-            lines = [f"accepted, without effect here: --{' --'.join(without_effect)}"]
-        else:
-            lines = []
+        without_effect = [name for name in self.ignored if given.pop(name, None) is not None]
+        lines = [f"accepted, without effect here: --{' --'.join(without_effect)}"] if without_effect else []
         for name, (harmless, remedy) in self.refused.items():
             value = given.pop(name, None)
             if value is not None and value.lower() not in harmless:
                 raise UserError(f"--{name} {value} is not possible here: {remedy}.")
         lines += self.adapt(given)
         if os.environ.get("RANK", "0") == "0":
-            print("".join(f"{line}\n" for line in lines), end="")
+            for line in lines:
+                print(line)
         return given
 
 
@@ -152,24 +146,9 @@ WANDB = {
 """train_dpo's parameters -> the variables that wandb reads."""
 
 SIMULATE = Released(
-    order=(
-        "hostname",
-        "input_path",
-        "output_path",
-        "user_prompt_path",
-        "agent_prompt_path",
-        "agent_model",
-        "env_model",
-        "batch_size",
-        "num_tasks",
-        "max_steps",
-        "best_of_n",
-        "train",
-        "task_type",
-        "port",
-        "temperature",
-        "temp_path",
-        "to_continue",
+    order=tuple(
+        "hostname input_path output_path user_prompt_path agent_prompt_path agent_model env_model batch_size num_tasks "
+        "max_steps best_of_n train task_type port temperature temp_path to_continue".split()
     ),
     names={"max_steps": "max_turns"},
     ignored=("batch_size", "train", "temp_path", "to_continue"),
@@ -212,22 +191,10 @@ VISUALIZE_DESIGN = Released(
 _FIELDS = "name the fields of the file prompt, chosen and rejected"
 TRAIN_DPO = Released(
     names={"lr_warmup_ratio": "warmup_ratio", "l2": "weight_decay"},
-    ignored=(
-        "ckpt_path",
-        "max_ckpt_num",
-        "max_ckpt_mem",
-        "load_checkpoint",
-        "disable_fast_tokenizer",
-        "local_rank",
-        "ref_offload",
-        "zpg",
-        "grad_accum_dtype",
-        "overlap_comm",
-        "flash_attn",
-        "gradient_checkpointing_use_reentrant",
-        "packing_samples",
-        "train_split",
-        "eval_split",
+    ignored=tuple(
+        "ckpt_path max_ckpt_num max_ckpt_mem load_checkpoint disable_fast_tokenizer local_rank ref_offload zpg "
+        "grad_accum_dtype overlap_comm flash_attn gradient_checkpointing_use_reentrant packing_samples train_split "
+        "eval_split".split()
     ),
     refused={
         "eval_steps": (("-1", "0"), "held-out tasks are evaluated at checkpoints: --eval_fraction 0.1 --save_steps N"),

@@ -5,22 +5,10 @@ import json
 import pytest
 
 from sweet_rl.dialogues import AnswerEnvironment
-from sweet_rl.runs.cli import run
-from sweet_rl.runs.errors import NothingMade, UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, Trajectory, read_records
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.dialogues import graded
-
-
-@pytest.mark.parametrize(("error", "status"), [(NothingMade("nothing"), 1), (UserError("wrong"), 2)])
-def test_nothing_made_is_another_exit_status_than_a_wrong_call(error, status, capsys):
-    def main() -> None:
-        """A script."""
-        raise error
-
-    with pytest.raises(SystemExit) as end:
-        run(main, [])
-    assert end.value.code == status and capsys.readouterr().err == f"error: {error}\n"
 
 
 def test_a_grading_without_a_reward_ends_with_status_1(tmp_path):
