@@ -114,9 +114,9 @@ def facts(folder: Path, trajectories: list[Trajectory], tasks: list[Task] = TASK
     file = write_rows(folder / "tasks.jsonl", tasks)
     evaluated = benchmark(tasks=str(file), limit=5, output_dir=str(folder), **given)
     evaluated.folder.mkdir(parents=True)
-    write_rows(evaluated.graded("a"), trajectories)
+    write_rows(evaluated.file("a", "graded.jsonl"), trajectories)
     played = {"status": "finished", "settings": {}, "inputs": {}, "summary": {"agent": {"served_as": ["m-2024"]}}}
-    Path(f"{evaluated.dialogues('a')}.manifest.json").write_text(json.dumps(played))
+    evaluated.file("a", "jsonl.manifest.json").write_text(json.dumps(played))
     return evaluated.facts()
 
 

@@ -248,8 +248,7 @@ def test_the_command_takes_files_first_and_writes_every_format(tmp_path):
     assert written["files"] == {"base": [files[0]], "new": [files[1]]} and written["seed"] == 0
     assert written["paper"]["SWEET-RL"]["success"] == 40.4 and written["settings"] == "3a5f (settings.json)"
     assert "3a5f" in outputs["markdown_path"].read_text() and "tabular" in outputs["latex_path"].read_text()
-    for wrong in ({"paper": "table9"}, {"chains": "new"}):
-        assert next(iter(wrong)) in call("compare_runs.py", *files, **wrong).err
+    assert "table9" in call("compare_runs.py", *files, paper="table9").err
 
 
 def test_what_graded_a_file_is_read_from_its_rows_and_its_manifest(tmp_path):
