@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import signal
-from functools import partial
 
 import pytest
 
@@ -96,41 +94,3 @@ def test_what_was_said_is_kept_if_the_agents_server_refuses(tmp_path, monkeypatc
     (talked,) = read_records(written, Trajectory)
     assert [one["content"] for one in talked.dialogue_history][1:] == ["Which colour?", "Red."]
     assert talked.failure is not None and "the model is gone" in talked.failure["message"]
-
-
-class Hostile:
-    """An agent whose message clears the screen and turns the direction of writing."""
-
-    chat = None
-
-    async def check(self): ...
-
-    async def close(self): ...
-
-    async def complete(self, messages, sampling):
-        return [Completion("\x1b[2Jhello\u202e\x07", None, None, "stop", 0, 0)]
-
-
-def test_what_the_agent_writes_does_not_steer_the_terminal():
-    domain, said = load_domain("mini"), []
-    task = chosen_task(domain, None, "0")
-    talk = Chat(domain, task, Hostile(), domain.agent_template("x"), Sampling(), 2, None, lambda _: "Yes.", said.append)
-    talk.run()
-    assert said[1] == said[2] == "agent> \\x1b[2Jhello\\u202e\\x07"
-
-
-def test_ctrl_c_ends_the_wait_for_the_person_at_once(request):
-    domain, came_back = load_domain("mini"), []
-    request.addfinalizer(partial(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT)))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of the tests ignores it
-
-    def waits(_):
-        signal.raise_signal(signal.SIGINT)
-        came_back.append("as a terminal does after a signal that raises nothing: it waits for the line")
-        return "Red."
-
-    task, handler = chosen_task(domain, None, "0"), signal.getsignal(signal.SIGINT)
-    talk = Chat(domain, task, Speaks(), domain.agent_template("x"), Sampling(), 9, None, waits, lambda _: None)
-    with pytest.raises(KeyboardInterrupt):
-        talk.run()
-    assert came_back == [] and signal.getsignal(signal.SIGINT) is handler

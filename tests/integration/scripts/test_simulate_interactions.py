@@ -7,7 +7,7 @@ import pytest
 
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
-from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal, text_reply
+from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.command_line import call, read_rows, write_rows
 
 TASKS = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"test1": "f(1)"}) for n in range(4)]
@@ -62,25 +62,6 @@ def test_dialogues_are_written_with_a_summary_and_a_manifest(place, trajectories
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_left_alone_and_other_settings_are_refused(place, simulate, trajectories):
-    before = (place / "trajectories.jsonl").read_bytes()
-    result = call("simulate_interactions.py", **simulate(concurrency=3, to_continue=True))
-    assert result.code == 0 and "already complete" in result.out
-    result = call("simulate_interactions.py", **simulate(temperature=0.7))
-    assert result.code == 2 and "temperature" in result.err and "Traceback" not in result.err
-    assert (place / "trajectories.jsonl").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_a_model_that_cannot_be_had_is_named_and_nothing_is_written(place, simulate, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    target = place / "bad.jsonl"
-    result = call("simulate_interactions.py", **simulate(output_path=target, agent_model="nowhere/at-all"))
-    assert result.code == 2 and "nowhere/at-all" in result.err and "Traceback" not in result.err
-    assert not target.exists() or not target.read_bytes()
-
-
-@pytest.mark.slow
 def test_candidates_of_every_turn(place, trajectories, tiny_agent):
     target = place / "candidates.jsonl"
     flags = {
@@ -108,26 +89,3 @@ def test_candidates_of_every_turn(place, trajectories, tiny_agent):
     assert "already complete" in call("sample_best_of_n.py", **flags).out
     assert call("sample_best_of_n.py", **{**flags, "best_of_n": 4}).code == 2
     assert call("sample_best_of_n.py", **{**flags, "input_path": "other.jsonl"}).code == 2
-
-
-@pytest.mark.slow
-def test_turns_that_failed_are_sampled_by_the_same_command(place, trajectories, tiny_agent):
-    target, refused = place / "failing.jsonl", {"left": 3}
-
-    def answer(body):
-        if refused["left"] and body["max_tokens"] > 1:  # not the draws before the first turn
-            refused["left"] -= 1
-            return refusal(400, "This model's maximum context length is 1 token.")
-        return text_reply("Why?")
-
-    with ApiServer(answer) as server:
-        flags = {
-            "data_path": place / "trajectories.jsonl", "model_id": MODEL, "hostname": server.url,
-            "tokenizer": tiny_agent, "save_path": target, "best_of_n": 1, "concurrency": 1,
-        }  # fmt: skip
-        first = call("sample_best_of_n.py", **flags)
-        assert first.code == 2 and "Run the same command again" in first.err
-        assert 0 < len(lines(target)) < 24
-        second = call("sample_best_of_n.py", **flags)
-    assert second.code == 0, second.err
-    assert len(lines(target)) == 24

@@ -72,19 +72,6 @@ def test_a_run_that_stopped_goes_on_at_its_next_row(copies, tmp_path):
     assert call("prepare_websight.py", **{**flags, "num_train": 9}).code == 2
 
 
-def test_what_cannot_be_read_is_one_message(copies, tmp_path):
-    def refused(**flags) -> str:
-        result = call("prepare_websight.py", **{"output_dir": tmp_path / "out", "num_test": 0, **flags})
-        assert result.code == 2 and "Traceback" not in result.err
-        return result.err
-
-    assert "rows 0 to 10" in refused(input_path=copies["rows"], num_train=11)
-    assert "does not exist" in refused(input_path=tmp_path / "none.parquet", num_train=1, output_dir=tmp_path / "two")
-    wrong = write_rows(tmp_path / "wrong.jsonl", [{"text": "x", "idea": "y"}])
-    assert "llm_generated_idea" in refused(input_path=wrong, num_train=1, output_dir=tmp_path / "other")
-    assert "num_train" in refused(num_train=20_000)
-
-
 @pytest.mark.slow
 def test_tasks_whose_page_cannot_be_drawn_are_dropped_with_their_reason(tmp_path):
     renderer_or_skip().close()
