@@ -248,20 +248,25 @@ def parse(main: Callable[..., Any], words: Sequence[str], released: Released = O
         UserError: Unknown, missing, contradicting or ill-typed settings, or a group refuses its values.
         TypeError: `main` has two settings of the same name.
     """
-    flags, values = flags_of(main), parse_flags(main, words, released)
+    return arguments(main, parse_flags(main, words, released))
+
+
+def arguments(main: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments for `main` of the values of its flags. Raises as `parse` does."""
+    flags = flags_of(main)
     missing = [name for name, flag in flags.items() if flag.default is MISSING and name not in values]
     if missing:
         raise UserError(f"missing: {', '.join('--' + name for name in missing)} (no default). See --help.")
-    arguments: dict[str, Any] = {}
+    built: dict[str, Any] = {}
     for name, parameter in inspect.signature(main).parameters.items():
         members = [flag for flag in flags.values() if flag.parameter == name]
         given = {flag.field: values[flag.name] for flag in members if flag.name in values}
         group = members[0].group
         if group is None:
-            arguments |= {name: given[""]} if given else {}
+            built |= {name: given[""]} if given else {}
         elif given or parameter.default is parameter.empty:
-            arguments[name] = _built(group, parameter.default, given, {flag.field: flag.name for flag in members})
-    return arguments
+            built[name] = _built(group, parameter.default, given, {flag.field: flag.name for flag in members})
+    return built
 
 
 def _built(group: type[Any], default: Any, given: dict[str, Any], names: dict[str, str]) -> Any:

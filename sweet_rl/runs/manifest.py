@@ -56,24 +56,14 @@ def check_same_run(old: dict, new: dict, output: str | Path) -> None:
     Raises:
         UserError: Other settings or inputs, each of which is named; or an unfinished run of an older format.
     """
-    was, now = _flat(old["settings"]), _flat(new["settings"])
-    changed = [
-        f"  {key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
-        for key in sorted(was.keys() | now.keys())
-        if was.get(key) != now.get(key)
-    ]
-    was, now = old["inputs"], new["inputs"]
-    if sorted(was.values()) != sorted(now.values()):  # a moved input is no change
-        changed += [
-            f"  input {name}: {_short(was.get(name))} -> {_short(now.get(name))}"
-            for name in sorted(was.keys() | now.keys())
-            if was.get(name) != now.get(name)
-        ]
+    changed = _changes(_flat(old["settings"]), _flat(new["settings"]))
+    if sorted(old["inputs"].values()) != sorted(new["inputs"].values()):  # a moved input is no change
+        was, now = ({f"input {name}": digest[:12] for name, digest in one["inputs"].items()} for one in (old, new))
+        changed += _changes(was, now)
     if changed:
-        state = "finished" if old["status"] == "finished" else "unfinished"
         lines = "\n".join(changed)
         raise UserError(
-            f"{output} belongs to a run ({state}) with other settings (as in its manifest, old -> new):\n{lines}\n"
+            f"{output} belongs to a run with other settings (as in its manifest, old -> new):\n{lines}\n"
             "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
         )
     if old["status"] != "finished" and old.get("format") != FORMAT:
@@ -167,8 +157,12 @@ def _flat(settings: dict, prefix: str = "") -> dict[str, str]:
     return flat
 
 
-def _short(digest: str | None) -> str:
-    return "(not given)" if digest is None else f"content {digest[:12]}"
+def _changes(was: dict[str, str], now: dict[str, str]) -> list[str]:
+    return [
+        f"  {key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
+        for key in sorted(was.keys() | now.keys())
+        if was.get(key) != now.get(key)
+    ]
 
 
 def now() -> str:

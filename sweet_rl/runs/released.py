@@ -137,6 +137,7 @@ def _train(given: Text) -> list[str]:
     return lines
 
 
+FIELDS = "name the fields of the file prompt, chosen and rejected"
 WANDB = {
     "wandb_org": "WANDB_ENTITY",
     "wandb_group": "WANDB_RUN_GROUP",
@@ -188,22 +189,18 @@ VISUALIZE = Released(order=("saved_path",), names={"saved_path": "input_path"})
 VISUALIZE_DESIGN = Released(
     order=("saved_path", "temp_path"), names={"saved_path": "input_path"}, ignored=("temp_path",)
 )
-_FIELDS = "name the fields of the file prompt, chosen and rejected"
 TRAIN_DPO = Released(
     names={"lr_warmup_ratio": "warmup_ratio", "l2": "weight_decay"},
     ignored=tuple(
         "ckpt_path max_ckpt_num max_ckpt_mem load_checkpoint disable_fast_tokenizer local_rank ref_offload zpg "
         "grad_accum_dtype overlap_comm flash_attn gradient_checkpointing_use_reentrant packing_samples train_split "
-        "eval_split".split()
+        "eval_split eval_steps aux_loss_coef ring_attn_size".split()
     ),
     refused={
-        "eval_steps": (("-1", "0"), "held-out tasks are evaluated at checkpoints: --eval_fraction 0.1 --save_steps N"),
-        "aux_loss_coef": (("0", "0.0"), "there is no loss that balances a mixture of experts"),
-        "ring_attn_size": (("1",), "for long texts use --gradient_checkpointing, --zero_stage 3 or --max_len"),
         "dataset_probs": (("1", "1.0", "none"), "join the files into one, each as often as it should be read"),
-        "prompt_key": (("prompt", "none"), _FIELDS),
-        "chosen_key": (("chosen",), _FIELDS),
-        "rejected_key": (("rejected",), _FIELDS),
+        "prompt_key": (("prompt", "none"), FIELDS),
+        "chosen_key": (("chosen",), FIELDS),
+        "rejected_key": (("rejected",), FIELDS),
         "apply_chat_template": (("false",), "rows hold texts; evaluate_code.py --tokenizer MODEL writes such pairs"),
         "input_template": (("none",), "write it into the 'prompt' of each row"),
     },
