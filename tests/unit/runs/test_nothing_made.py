@@ -52,17 +52,3 @@ def test_a_rollout_whose_every_dialogue_failed_is_not_finished_and_can_be_played
     assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["status"] == "running"
     result = call("simulate_interactions.py", "--retry_failed", **flags)
     assert result.code == 0 and {row["ending"] for row in read_rows(tmp_path / "out.jsonl")} == {"turn_limit"}, result
-
-
-def test_a_context_that_holds_no_task_is_no_result_of_the_agent(tmp_path, monkeypatch):
-    tasks = write_rows(tmp_path / "tasks.jsonl", [graded()[0].task.to_dict()])
-    begin = AnswerEnvironment.__init__
-
-    def long(self, *arguments, **named):
-        begin(self, *arguments, **named)
-        self.dialogue[0]["content"] *= 10_000
-
-    monkeypatch.setattr(AnswerEnvironment, "__init__", long)
-    flags = {"agent_model": "mini", "env_model": "mini", "input_path": tasks, "output_path": tmp_path / "out.jsonl"}
-    result = call("simulate_interactions.py", **flags, agent_prompt_path="mini_agent.txt", max_tokens=3)
-    assert result.code == 1 and "no task fits the agent's context" in result.err, result

@@ -129,7 +129,11 @@ def flags(script: str, words: str | list[str]) -> dict:
 def test_every_script_takes_the_command_lines_of_its_table(script):
     words = ["--input_template", "5"] if script == "train_dpo" else ["x"] * 20
     result = call(f"../visualizers/{script}.py" if script.startswith("visualize") else f"{script}.py", *words)
-    expected = "--input_template 5 is not possible" if script == "train_dpo" else f"By position it takes {', '.join(WHERE[script].order)}."
+    expected = (
+        "--input_template 5 is not possible"
+        if script == "train_dpo"
+        else f"By position it takes {', '.join(WHERE[script].order)}."
+    )
     assert result.code == 2 and expected in result.err
 
 
