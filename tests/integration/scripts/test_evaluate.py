@@ -1,6 +1,5 @@
 """evaluate_code.py and compare_runs.py by their command lines."""
 
-import json
 import shutil
 
 import pytest
@@ -85,14 +84,6 @@ def test_a_task_with_a_test_that_is_no_hidden_test_is_named_and_not_counted(tmp_
         caplog.clear()
 
 
-def test_pairs_are_written_with_and_without_the_reference(graded):
-    folder = graded[0]
-    (pair,), (hinted,) = read_rows(folder / "pairs.jsonl"), read_rows(folder / "hinted.jsonl")
-    assert pair["id"] == hinted["id"] == "t0-0>t0-1"
-    assert CODE not in json.dumps([p["text"] for p in pair["rejected"]])
-    assert hinted["rejected"][1]["text"] == f"In light that the final answer is: {CODE}.\n"
-
-
 def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_path):
     folder, source, _ = graded
     rows = read_rows(folder / "out.jsonl")
@@ -106,15 +97,6 @@ def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_p
     assert [row for row in again if row["id"] != "t0-1"] == [row for row in rows if row["id"] != "t0-1"]
     assert {row["id"]: row["reward"] for row in again}["t0-1"] == 0.5 and "success 25.0 %" in out
     assert "already complete" in script("evaluate_code", *flags, "--retry_failed")
-
-
-def test_in_place_only_when_told(tmp_path):
-    source = write_rows(tmp_path / "in.jsonl", ROWS)
-    error = script("evaluate_code", "--input_path", source, "--in_place", "--num_tasks=1", code=2)
-    assert "--num_tasks" in error and read_rows(source) == ROWS
-    out = script("evaluate_code", "--input_path", source, "--in_place")
-    assert "success 25.0 %" in out and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
-    assert [r["reward"] for r in read_rows(source)] == [1.0, 0.5, 0.0, None, None, None]
 
 
 def test_dialogues_played_earlier_are_graded_anew_by_the_release_s_rules(tmp_path):

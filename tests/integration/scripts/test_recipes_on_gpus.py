@@ -191,13 +191,6 @@ def test_gpus_that_cannot_be_given_are_refused_before_any_step(variables, named,
     assert recipe.events() == []
 
 
-def test_a_server_that_ends_while_it_loads_shows_its_last_lines(tmp_path):
-    recipe = Recipe(tmp_path, server='sys.exit("CUDA out of memory")')
-    code, _, errors = recipe.run(HUMAN_GPUS="0")
-    assert code == 1 and "CUDA out of memory" in errors
-    assert [script for script, *_ in recipe.events()] == ["server_on"]
-
-
 def test_a_step_that_fails_ends_the_server_and_shows_the_error_before_the_report_of_a_launcher(tmp_path):
     recipe = Recipe(tmp_path, step='case "$*" in *simulate*) echo error: no agent >&2; seq 30; exit 2 ;; esac')
     code, _, errors = recipe.run(HUMAN_GPUS="0")

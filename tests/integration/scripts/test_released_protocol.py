@@ -86,23 +86,11 @@ def test_a_request_that_is_refused_as_bad_has_no_response(play):
     assert row["ending"] == "answered"
 
 
-def test_the_answer_stands_between_the_markers_in_the_middle_of_a_reply(play):
-    row, agent, human = play(lambda turn: "Well. " + ANSWER, lambda turn: "r")
-    assert (row["ending"], row["answer"]) == ("answered", "\ndef fee(w): return 2 * w\n")
-    assert len(agent) == 1 and human == []
-
-
 def test_the_tenth_reply_is_graded_without_a_marker(play, tmp_path):
     play(lambda turn: "def fee(w): return 2 * w" if turn == 10 else "q", lambda turn: "r")
     assert call("evaluate_code.py", input_path=tmp_path / "out.jsonl").code == 0
     (row,) = read_rows(tmp_path / "out.graded.jsonl")
     assert (row["ending"], row["reward"], row["protocol"]) == ("turn_limit", 1.0, "released")
-
-
-def test_a_leak_is_counted_and_not_asked_for_again(play):
-    row, agent, human = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: TASK.ground_truth)
-    assert len(human) == 1 and agent[1]["messages"][-1] == user(TASK.ground_truth)
-    assert row["leaks"] == 1
 
 
 @pytest.mark.parametrize("flag", ["agent_prompt_path", "user_prompt_path"])

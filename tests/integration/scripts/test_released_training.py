@@ -138,22 +138,6 @@ def test_candidates_are_sampled_from_exactly_the_prompts_that_the_agent_saw(fold
         assert last == trajectory.parts[:-1] and last in ids
 
 
-def test_candidates_of_a_dialogue_with_thoughts_have_the_prompts_that_the_agent_saw(chat):
-    environment = ReleasedEnvironment(Task.from_dict(TASKS[0]), AGENT, max_turns=3)
-    seen = []
-    for text in ("thought OUTPUT: Which days? ", "All days? ", "done"):
-        seen.append(parts_text(chat.prompt(environment.observe())))
-        environment.step(Completion(text, chat.tokenizer.encode(text, add_special_tokens=False), None, "stop"))
-        if not environment.over:
-            environment.add_human_reply("yes")
-    trajectory = Trajectory(environment.task, environment.dialogue, tokenizer=chat.fingerprint, protocol="released")
-    turns = turns_of(trajectory, chat)
-    assert [parts_text(turn.input) for turn in turns] == seen
-    assert "thought" not in seen[1] + seen[2]
-    assert "Which days?<|eot_id|>" in seen[2] and "All days?<|eot_id|>" in seen[2]
-    assert [turn.older_output for turn in turns] == ["thought OUTPUT: Which days? ", "All days? ", "done"]
-
-
 def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path):
     with ApiServer(lambda body: chat_reply("Three of them.")) as server:
         done = call(

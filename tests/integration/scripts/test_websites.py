@@ -44,20 +44,6 @@ def copies(tmp_path):
     return {"rows": write_rows(tmp_path / "all.jsonl", ROWS), "file": tmp_path / "all.parquet", "folder": folder}
 
 
-def test_every_kind_of_copy_gives_the_same_tasks(copies, tmp_path):
-    contents = set()
-    for name, source in copies.items():
-        result = call("prepare_websight.py", input_path=source, output_dir=tmp_path / name, num_train=10, num_test=0)
-        assert result.code == 0, result.err
-        contents.add((tmp_path / name / "train.jsonl").read_text())
-        assert not (tmp_path / name / "test.jsonl").exists()
-    assert len(contents) == 1
-    tasks = read_records(tmp_path / "rows" / "train.jsonl", Task)
-    assert len(tasks) == 10 and len({task.id for task in tasks}) == 10  # equal rows stay apart
-    assert tasks[3].problem_description == "Idea 3" and "picsum.photos/id/48/103/100'" in tasks[3].ground_truth
-    assert [task.extra["websight_row"] for task in tasks] == list(range(10))
-
-
 def test_a_run_that_stopped_goes_on_at_its_next_row(copies, tmp_path):
     flags = {"input_path": copies["file"], "output_dir": tmp_path / "out", "num_train": 10, "num_test": 0}
     assert call("prepare_websight.py", **flags).code == 0
