@@ -104,14 +104,14 @@ def parse_runs(runs: dict | str) -> dict[str, list[str]]:
     if isinstance(runs, str):
         entries = []
         for item in runs.split(","):
-            name, equals, files = item.partition("=")
+            before, equals, after = item.partition("=")
             alone = Path(item).name.removesuffix(".jsonl").removesuffix(".graded")
-            entries.append((name, files) if equals else (alone, item))
+            entries.append((before, after) if equals else (alone, item))
     else:
         entries = [(str(name), files if isinstance(files, str) else "+".join(files)) for name, files in runs.items()]
     parsed: dict[str, list[str]] = {}
-    for name, text in entries:
-        name, files = name.strip(), [file.strip() for file in text.split("+") if file.strip()]
+    for given, text in entries:
+        name, files = given.strip(), [file.strip() for file in text.split("+") if file.strip()]
         if not name or not files or name in parsed:
             raise UserError(f"--runs: expected name=file[+file...] with each name once, found {name!r}: {files}.")
         if len({Path(file).resolve() for file in files}) < len(files):

@@ -220,38 +220,33 @@ def report(
         labels: What `read_labels` returns.
     """
     by_id = {record.id: record for record in records}
+    labelled = [(key, *((a, b) if label == "A" else (b, a))) for (key, a, b), label in labels.items() if label != "="]
+    answers = [(record.id, right, other) for record in records for right, other in _right_and_other(record)]
+
+    def shares(pairs: Sequence[PairKey], own: Mapping[str, Mapping[int, float]]) -> Shares:
+        found: Shares = {}
+        for key, better, worse in pairs:
+            share = win_share([own[key][better]], [own[key][worse]])
+            found.setdefault(_task(by_id[key]), []).append(share)
+        return found
+
     rows = [["", "as labelled %", "95 % interval", "right answer above %", "95 % interval"]]
-    found: dict[str, tuple[Shares, Shares]] = {}
-    for name, own in scores.items():
-        labelled: Shares = {}
-        for (key, a, b), label in labels.items():
-            if label != "=":
-                first, second = (a, b) if label == "A" else (b, a)
-                labelled.setdefault(_task(by_id[key]), []).append(win_share([own[key][first]], [own[key][second]]))
-        answers: Shares = {}
-        for record in records:
-            rewards = record.answer_rewards or []
-            numbers = record.with_tokens() if rewards else []
-            right = [number for number in numbers if rewards[number] == 1.0]
-            others = [number for number in numbers if number not in right]
-            if right and others:
-                given = own[record.id]
-                shares = [win_share([given[one]], [given[other]]) for one in right for other in others]
-                answers.setdefault(_task(record), []).extend(shares)
-        found[name] = labelled, answers
-        rows.append([name, *_cells(labelled), *_cells(answers)])
-    for name, one, other in _compared(list(scores)):
+    found = {name: [shares(labelled, own), shares(answers, own)] for name, own in scores.items()}
+    for name, both in found.items():
+        rows.append([name, *(cell for values in both for cell in _cells(values))])
+    compared = {"own c - other c": (OWN_C, OTHER_C)}
+    compared |= {f"{way.replace(', reference', '')} - PMI": (way, OWN_C) for way in found if way.startswith("critic")}
+    for name, (one, other) in compared.items() if OWN_C in found else ():
         gaps = [_difference(mine, its) for mine, its in zip(found[one], found[other], strict=True)]
-        rows.append([name, *_cells(gaps[0], -1.0, "+"), *_cells(gaps[1], -1.0, "+")])
+        rows.append([name, *(cell for values in gaps for cell in _cells(values, -1.0, "+"))])
     return Table(rows, 4)
 
 
-def _compared(ways: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Differences between ways: what each is called, and its two ways."""
-    if OWN_C not in ways:
-        return []
-    critics = [(f"{way.replace(', reference', '')} - PMI", way, OWN_C) for way in ways if way.startswith("critic")]
-    return [("own c - other c", OWN_C, OTHER_C), *critics]
+def _right_and_other(record: TurnCandidates) -> list[tuple[int, int]]:
+    """Each right answer among the candidates with each candidate that is none."""
+    rewards, numbers = record.answer_rewards or [], record.with_tokens()
+    right = [number for number in numbers if rewards and rewards[number] == 1.0]
+    return [(one, other) for one in right for other in numbers if other not in right]
 
 
 def _difference(one: Shares, other: Shares) -> Shares:
