@@ -9,7 +9,7 @@ from sweet_rl.evaluation.compare import ComparisonSettings, compare, compare_fil
 from sweet_rl.evaluation.graded_file import GradedFile, grader_of, read_graded
 from sweet_rl.evaluation.paper import paper_results
 from sweet_rl.evaluation.statistics import two_level_p
-from sweet_rl.evaluation.table import Table, as_latex, as_markdown, as_text, note, tables
+from sweet_rl.evaluation.table import Table, as_latex, as_markdown, as_text, tables
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from tests.support.command_line import ROOT, call, write_rows
@@ -296,26 +296,6 @@ def test_one_seed_or_different_numbers_of_seeds_are_compared_over_tasks_and_it_i
     assert difference["p"] == 2 / 2**6 and difference["seeds"] == 1
     assert "Different numbers of seeds, compared over tasks only: a and b." in as_text(uneven)
     assert "Different numbers" not in as_text(compare({"a": shifted(1.0, 0.5), "b": shifted(0.5, 0.5)}, ["b"]))
-
-
-def test_success_on_no_task_or_on_every_task_has_an_interval_with_width():
-    comparison = compare({"none": shifted(0, 0), "all": shifted(1, 1), "half": shifted(0.5, 0.5)}, ["none"])
-    none, every, half = (run["success"] for run in comparison["runs"])
-    # 12 tasks, z^2 = 3.8415, whatever the number of seeds: 3.8415 / 15.8415 = 24.2 %
-    assert (none["low"], none["high"]) == (0.0, pytest.approx(0.2425, abs=1e-4))
-    assert (every["low"], every["high"]) == (pytest.approx(0.7575, abs=1e-4), 1.0)
-    difference, wins = against(comparison, "all", "none")
-    assert comparison["runs"][1]["tests_passed"] == every == wins
-    assert "0.0 to 24.2" in as_text(comparison) and "Wilson's over tasks at 0 and 100 %" in as_text(comparison)
-    assert 0 < half["low"] < half["high"] < 1
-    assert difference["low"] == pytest.approx(1 - 2 * 0.2425, abs=1e-4)
-    assert "Wilson" not in note(comparison | {"runs": comparison["runs"][2:]})
-
-
-def test_a_table_of_a_handful_of_tasks_says_that_it_shows_nothing_about_the_methods():
-    few = compare({"a": [run_of(*[1] * 12)]})
-    assert "With fewer than 30 tasks" in as_text(few) and "With fewer than 30 tasks" in as_markdown(few)
-    assert "fewer than" not in note(few | {"tasks": 30})
 
 
 def test_a_file_counts_once_as_a_seed_of_a_run(tmp_path, monkeypatch):

@@ -319,24 +319,6 @@ def test_help_has_the_flags_of_each_group_with_their_texts_and_defaults(capsys):
     assert group.splitlines()[3:5] == ["  --top_p NUMBER [0.625]", "      share of the probability that is kept."]
 
 
-@dataclass(frozen=True)
-class Warm(Sampling):
-    """Warm.
-
-    Attributes:
-        warmth: in degrees.
-    """
-
-    warmth: int = 3
-
-
-def test_a_derived_group_has_the_texts_of_its_base():
-    def main(warm: Warm): ...
-
-    flags = flags_of(main)
-    assert flags["warmth"].help == "in degrees." and flags["top_p"].help
-
-
 @pytest.mark.parametrize("word", ["--local_rank=1", "--local-rank=1"])
 def test_the_word_that_a_launcher_adds_is_left_out(word):
     assert parse(main, [word, "--agent_model", "m"]) == {"agent_model": "m"}
