@@ -40,10 +40,10 @@ def finished(place, tmp_path_factory):
     return copy
 
 
-def refused(script: Script, place: Path, out: Path, *said: str, run=call, words=(), **changes) -> str:
+def refused(script: Script, place: Path, out: Path, *said: str, words=(), **changes) -> str:
     """Calls the script, which must refuse with one message that says all of `said`, and write no record."""
     before = contents(place, out)
-    result = run(script.name, *words, **script.given(place, out, **changes))
+    result = call(script.name, *words, **script.given(place, out, **changes))
     assert result.code == 2, f"exit code {result.code}: {result.out}"
     message = BAR.sub("", result.err)
     assert message.startswith("error: ") and message.count("error: ") == 1, message

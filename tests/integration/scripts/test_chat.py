@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 
 import pytest
 
@@ -29,18 +28,6 @@ def test_a_dialogue_with_a_person_is_scored_graded_and_written(tmp_path, monkeyp
     assert task.ground_truth in done.out and f"reward: {talked.reward}" in done.out
     assert talked.turn_credit is not None and len(talked.turn_credit) == talked.turns
     assert [f"{credit:+.3f}" in done.out for credit in talked.turn_credit] == [True] * talked.turns
-
-
-def test_without_tasks_only_a_mini_task_is_made_and_a_missing_one_is_named(tmp_path):
-    with pytest.raises(UserError, match="--input_path"):
-        chosen_task(load_domain("code"), None, "0")
-    tasks = tmp_path / "tasks.jsonl"
-    tasks.write_text(
-        json.dumps({"problem_description": "d", "ground_truth": "def f(): pass", "test_cases": {"1": "f()"}})
-    )
-    assert chosen_task(load_domain("code"), str(tasks), "0").problem_description == "d"
-    with pytest.raises(UserError, match="no task '1'.*1, numbered from 0"):
-        chosen_task(load_domain("code"), str(tasks), "1")
 
 
 class Speaks:

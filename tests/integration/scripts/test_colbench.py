@@ -156,33 +156,3 @@ def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_ot
     rows = read_rows(folder / "out/first_4/org_model-a.graded.jsonl")
     assert [row["reward"] for row in rows] == [1.0] * 4 and len(api.paid) == len(set(api.paid)) == 4 * 3
     assert json.loads((folder / "out/first_4/comparison.json").read_text())["tasks"] == 4
-
-
-def test_what_the_model_leaves_unsaid_is_counted_and_what_its_server_refuses_is_in_the_results(folder):
-    api = Api(answers=True)
-    usual = api.server.answer
-
-    def answer(body):
-        if body["model"] != HUMAN and "temperature" in body:
-            return refusal(400, "Unsupported parameter: 'temperature' is not supported with this model.", "temperature")
-        first, turns = body["messages"][0]["content"], len(body["messages"])
-        if body["model"] != HUMAN and "Add 1." in first and turns == 1:
-            return chat_reply(None)
-        if "Add 2." in first and turns > 1:
-            return refusal(400, "This model's maximum context length is 2048 tokens.")
-        reply = usual(body)
-        reply.body["usage"] = None
-        return reply
-
-    api.server.answer = answer
-    with api.server:
-        done = call("colbench.py", **flags(api, MODELS[:1]))
-    assert done.code == 0, done.err
-    one, silent, long, other = read_rows(folder / "out/first_4/org_model-a.graded.jsonl")
-    assert [row["reward"] for row in (one, silent, long, other)] == [1.0, 1.0, 0.0, 1.0]
-    assert [row["content"] for row in silent["dialogue_history"] if row["role"] == "assistant"][0] == ""
-    assert (long["ending"], long["dialogue_history"][-1]["finish_reason"]) == ("turn_limit", "context")
-    assert one["usage"]["agent"] == {"prompt_tokens": None, "completion_tokens": None}
-    card = json.loads((folder / "out/first_4/results.json").read_text())["models"][0]
-    assert card["left_out"] == ["temperature"] and card["failed"] == 0
-    assert json.loads((folder / "out/first_4/comparison.json").read_text())["runs"][0]["tokens"] is None
