@@ -106,11 +106,8 @@ REFUSED = [
     ("train_dpo", "--chosen_key good", "chosen"),
     ("train_dpo", "--dataset a.jsonl,b.jsonl", "join"),
     ("train_dpo", "pairs.jsonl", "'pairs.jsonl' has no flag"),
-    ("simulate_interactions", "--hostname host:8000 --port 8001", "--hostname HOST:PORT"),
-    ("simulate_interactions", "--port 8001", "--hostname is not given"),
     ("evaluate_code", "a.jsonl 1 b.jsonl c.jsonl d.jsonl", "saved_path, k, preference_path"),
     ("evaluate_code", "--saved_path a.jsonl --input_path b.jsonl", "--saved_path and --input_path"),
-    ("rank_best_of_n", "--use_sum=maybe", "true or false"),
 ]
 
 
