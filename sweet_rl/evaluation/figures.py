@@ -120,8 +120,7 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
         if "x" not in point:
             axes[0].axhline(point["success"], color=PAPER, linewidth=1.2)
             text = f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %"
-            box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-            axes[0].text(xs[-1], point["success"], text, ha="right", fontsize=7.5, color="#606060", bbox=box)
+            axes[0].text(xs[-1], point["success"], text, ha="right", va="bottom", fontsize=7.5, color="#606060")
     if panels == 2:
         axes[0].set_ylim(bottom=min(0, axes[0].get_ylim()[0]))  # as the paper's panel
         names = list(dict.fromkeys(point["series"] for point in paper))
