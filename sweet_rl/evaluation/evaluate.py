@@ -187,22 +187,21 @@ def evaluate(
         drop = _machine_failed if dialogues.retry_failed else None
         with open_run(dialogues.target, settings, inputs, step.overwrite, drop) as run:
             if run.finished:
-                run.show(None)
+                print(f"{run.path}: already complete")
             else:
                 missing = (trajectory for trajectory in trajectories if trajectory.id not in run.done)
                 with progress_bar(total=len(trajectories), initial=len(run.done), unit="answer") as bar:
                     for graded in grade_trajectories(missing, grader):
                         run.write(graded.to_dict())
                         bar.update()
-                rows = (Trajectory.from_dict(row, str(run.path)) for row in run.records())
-                summary = summarise_rewards(rows, wanted.k, wanted.seed)
-                run.finish(summary, show=None)  # shown below, for the present k and baseline
+            rewarded = [Trajectory.from_dict(row, str(run.path)) for row in run.records()]
+            summary = summarise_rewards(rewarded, wanted.k, wanted.seed)  # for the present k
+            if not run.finished:
+                run.finish(summary, show=None)
     if dialogues.in_place:
         os.replace(dialogues.target, os.path.realpath(dialogues.result))
         manifest_of(Path(dialogues.target)).unlink()
 
-    rewarded = read_records(dialogues.result, Trajectory)
-    summary = summarise_rewards(rewarded, wanted.k, wanted.seed)
     if baseline is not None and summary["graded"]:
         runs = {OWN: [read_graded(dialogues.result)], BASELINE: [baseline]}
         own_run, _ = compare(runs, [BASELINE], seed=wanted.seed, mix_humans=wanted.mix_humans)["runs"]

@@ -61,11 +61,10 @@ class Output(AbstractContextManager):
         """The summary that `finish` was given, in this process or an earlier one; empty before."""
         return self.manifest.get("summary", {})
 
-    def show(self, show: Show | None = print_summary) -> dict[str, Any]:
+    def show(self, show: Show = print_summary) -> dict[str, Any]:
         """Print that the run is complete, then its summary; return the summary."""
         print(f"{self.path}: already complete")
-        if show is not None:
-            show(self.summary)
+        show(self.summary)
         return self.summary
 
     def finish(self, summary: dict[str, Any]) -> dict[str, Any]:
