@@ -48,6 +48,7 @@ HUMAN_SERVER="${HUMAN_SERVER:-127.0.0.1}" # human_on adds the port
 
 human_on() { # human_on OUTPUT...: starts the server and waits for it, unless all of these dialogues are complete
     local log="$OUT/logs/human.log" output missing="" port
+    mkdir -p "$OUT/logs"
     for output in "$@"; do
         grep -qs '"status": "finished"' "$output.manifest.json" || missing=1
     done

@@ -19,27 +19,18 @@
 # (PROTOCOL_FILES=FOLDER: they are there). PROTOCOL=sweet_rl: prompts and rules of this package.
 # shellcheck disable=SC2086 # launchers and flags are several words or none
 set -euo pipefail
-case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
-RECIPE="${RECIPE:-run_backend.sh}"
-case "$*" in
-    "") ;;
-    --smoke) echo "$RECIPE: --smoke is gone; NUM_TASKS=4 OUT=runs/trial takes every step on four tasks" >&2 && exit 2 ;;
-    *) echo "$RECIPE: unknown option $*; settings are variables (--help)" >&2 && exit 2 ;;
-esac
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source "$(dirname "$0")/steps.sh"
 
-records() { # a path seen from the folder of the call; a name on the hub as it is
-    if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
-}
+RECIPE="${RECIPE:-run_backend.sh}"
 HUMAN="${HUMAN:-meta-llama/Llama-3.1-70B-Instruct}" AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}"
 CONFIGS="${CONFIGS:-configs/paper/backend}" SEED="${SEED:-0}" REFERENCE="${REFERENCE:-sampled}"
-TRAIN_TASKS="$(records "${TRAIN_TASKS:-colbench/backend/train}")"
-TEST_TASKS="$(records "${TEST_TASKS:-colbench/backend/test}")"
-PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
-OUT="$(realpath -m "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:+$(records "$DIALOGUES")}"
+TRAIN_TASKS="$(path "${TRAIN_TASKS:-colbench/backend/train}")"
+TEST_TASKS="$(path "${TEST_TASKS:-colbench/backend/test}")"
+PROTOCOL_FILES="${PROTOCOL_FILES:+$(path "$PROTOCOL_FILES")}"
+OUT="$(path "${OUT:-runs/backend}")" DIALOGUES="${DIALOGUES:+$(path "$DIALOGUES")}"
 TRAIN="${TRAIN_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
-# shellcheck source-path=SCRIPTDIR source=steps.sh
-source scripts/steps.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
 RANK="--reference $REFERENCE $RANK"

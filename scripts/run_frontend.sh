@@ -14,28 +14,19 @@
 # human's server: gpus.sh.
 # shellcheck disable=SC2034,SC2086 # variables of gpus.sh; launchers and flags are several words or none
 set -euo pipefail
-case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
-RECIPE=run_frontend.sh
-case "$*" in
-    "") ;;
-    --smoke) echo "$RECIPE: --smoke is gone; NUM_TASKS=4 OUT=runs/trial takes every step on four tasks" >&2 && exit 2 ;;
-    *) echo "$RECIPE: unknown option $*; settings are variables (--help)" >&2 && exit 2 ;;
-esac
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source "$(dirname "$0")/steps.sh"
 
-records() { # a path seen from the folder of the call; a name on the hub as it is
-    if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
-}
+RECIPE=run_frontend.sh
 HUMAN="${HUMAN:-Qwen/Qwen2-VL-72B-Instruct}"
 HUMAN_FLAGS="${HUMAN_FLAGS:---limit-mm-per-prompt {\"image\":2\} --mm-processor-kwargs {\"max_pixels\":1003520\}}"
 AGENT="${AGENT:-meta-llama/Llama-3.1-8B-Instruct}" CRITIC="${CRITIC:-Qwen/Qwen2-VL-7B-Instruct}" # that the critic starts from
-TRAIN_TASKS="$(records "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
-TEST_TASKS="$(records "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
-OUT="$(realpath -m "${OUT:-runs/frontend}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
-PROTOCOL_FILES="${PROTOCOL_FILES:+$(realpath -m "$PROTOCOL_FILES")}"
+TRAIN_TASKS="$(path "${TRAIN_TASKS:-data/frontend_tasks/train.jsonl}")"
+TEST_TASKS="$(path "${TEST_TASKS:-data/frontend_tasks/test.jsonl}")"
+OUT="$(path "${OUT:-runs/frontend}")" SEED="${SEED:-0}" CONFIGS=configs/paper/frontend
+PROTOCOL_FILES="${PROTOCOL_FILES:+$(path "$PROTOCOL_FILES")}"
 TRAIN="${TRAIN_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks $NUM_TASKS}"
 cd "$(dirname "$0")/.."
-# shellcheck source-path=SCRIPTDIR source=steps.sh
-source scripts/steps.sh
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
 ready "$AGENT" "$CRITIC"

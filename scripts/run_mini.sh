@@ -10,19 +10,13 @@
 # `{ step ...; step ...; } &` is a lane: steps in turn, beside those of another lane (steps.sh).
 # shellcheck disable=SC2086 # $TRAIN is several words or none
 set -euo pipefail
-case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source "$(dirname "$0")/steps.sh"
 
 SEED="${SEED:-0}" DRAW="${DRAW:-0}" NUM_TRAIN="${NUM_TRAIN:-50}" NUM_TEST="${NUM_TEST:-400}"
 AGENT="${AGENT:-mini}" OUT="${OUT:-runs/mini}" TRAIN="${TRAIN_FLAGS:-}" # the packaged agent; where all is written
-case "$*" in
-    "") ;;
-    --smoke) echo "run_mini.sh: --smoke is gone; NUM_TRAIN=16 NUM_TEST=8 takes every step on a handful of tasks" >&2 && exit 2 ;;
-    *) echo "run_mini.sh: unknown option $*; settings are variables (--help)" >&2 && exit 2 ;;
-esac
 case "$OUT" in /*) ;; *) OUT="$PWD/$OUT" ;; esac
 cd "$(dirname "$0")/.."
-# shellcheck source-path=SCRIPTDIR source=steps.sh
-source scripts/steps.sh
 # shellcheck source-path=SCRIPTDIR source=environment.sh
 source scripts/environment.sh
 install "[train,plots]" sweet_rl transformers matplotlib

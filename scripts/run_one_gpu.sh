@@ -9,7 +9,8 @@
 #
 # AGENT=meta-llama/Llama-3.2-3B-Instruct: a larger agent. Other variables: run_backend.sh and gpus.sh.
 set -euo pipefail
-case "${1:-}" in -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;; esac
+# shellcheck source-path=SCRIPTDIR source=steps.sh
+source "$(dirname "$0")/steps.sh"
 
 export RECIPE=run_one_gpu.sh AGENT="${AGENT:-Qwen/Qwen2.5-1.5B-Instruct}" CONFIGS="${CONFIGS:-configs/one_gpu}" LAUNCH="${LAUNCH:-python}"
 export PROTOCOL="${PROTOCOL:-sweet_rl}" # because no figure of other models compares with the paper
@@ -20,4 +21,4 @@ if [ -z "${HUMAN_SERVER:-}" ]; then
 else
     : "${HUMAN:?is not set: the name of the model at HUMAN_SERVER}"
 fi
-exec bash "$(dirname "$0")/run_backend.sh" "$@"
+exec bash "$(dirname "$0")/run_backend.sh"

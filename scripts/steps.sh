@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by a recipe, which has set OUT: runs its steps. Needs no newer bash than macOS has.
+# Sourced by a recipe before anything else: its options, and what runs its steps. Needs no newer bash than macOS has.
 #
 #   step NAME COMMAND...                    what the command prints goes to $OUT/logs/NAME.log; then one line with its time
 #   { step ...; step ...; } & lane=$!       a lane: steps one after the other, beside those of another lane
@@ -7,7 +7,11 @@
 #
 # If a step fails, the end of its log is shown, and the recipe ends when the other lane has.
 
-mkdir -p "$OUT/logs"
+case "${1:-}" in
+    "") ;;
+    -h | --help) sed -n '/^set/q; /shellcheck/d; 2,$s/^# \{0,1\}//p' "$0" && exit ;;
+    *) echo "${0##*/}: unknown option $*; settings are variables (--help), NUM_TASKS=4 makes a trial" >&2 && exit 2 ;;
+esac
 trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
@@ -15,6 +19,7 @@ trap 'kill $(jobs -p) 2>/dev/null && wait || true' EXIT
 step() {
     local name="$1" log="$OUT/logs/$1.log" start=$SECONDS
     shift
+    mkdir -p "$OUT/logs"
     echo "\$ $*" >>"$log"
     "$@" </dev/null >>"$log" 2>&1 &
     # shellcheck disable=SC2064 # the number of this process
@@ -27,7 +32,7 @@ step() {
     fi
     printf '%5d s  %s\n' $((SECONDS - start)) "$name"
 }
-both() {
-    wait "$1"
-    wait "$2"
+both() { wait "$1" && wait "$2"; }
+path() { # a path seen from the folder of the call; a name on the hub as it is
+    if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
 }

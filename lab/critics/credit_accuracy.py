@@ -13,7 +13,7 @@ import numpy as np
 
 from sweet_rl.dialogues.backend.environment import CodeGrading, make_grader
 from sweet_rl.dialogues.mini import oracle
-from sweet_rl.evaluation.statistics import two_level_ratio
+from sweet_rl.evaluation.statistics import two_level_interval
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Message, Task, TurnCandidates, read_records
@@ -164,7 +164,7 @@ def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0) -> dic
 
     Args:
         seeds: The turns of each seed of one critic.
-        seed: Random seed of the bootstrap over seeds and tasks (`two_level_ratio`).
+        seed: Random seed of the bootstrap over seeds and tasks (`two_level_interval`).
 
     Returns:
         groups: The decisions of the agent: which question to ask, not to answer too early, and to answer when
@@ -207,7 +207,7 @@ def _group(rows: list[tuple[int, str, int, float]], seeds: int, seed: int) -> di
         right[number, places[task]] += outcome
         pairs[number, places[task]] += 1
         by_turn[turn].append(outcome)
-    found = two_level_ratio(right, pairs, resamples=RESAMPLES, seed=seed)
+    found = two_level_interval(right, seed, wholes=pairs, resamples=RESAMPLES)
     return {
         "accuracy": found.mean,
         "interval": [found.low, found.high],

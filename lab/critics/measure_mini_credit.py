@@ -20,8 +20,7 @@ from sweet_rl.evaluation.table import Table
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
-from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.texts import write_texts
+from sweet_rl.runs.paths import check_paths, write_texts
 
 
 def main(

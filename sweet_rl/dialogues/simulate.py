@@ -28,7 +28,7 @@ from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
-from sweet_rl.runs.progress import progress_bar, shown_regularly
+from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import RELEASED, Task, hash_rows, human_label, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, shard_of
@@ -371,16 +371,12 @@ async def _play_and_write(run: Run, jobs: Sequence[Job], total: int, setup: Dial
         logging_redirect_tqdm(),
         progress_bar(total=total, initial=total - len(jobs), desc="dialogues", unit="dialogue") as bar,
     ):
-
-        def show() -> None:
-            bar.set_postfix_str(f"failed {failed}")
-
-        async with shown_regularly(show), contextlib.aclosing(play_all(jobs, setup, concurrency)) as trajectories:
+        async with contextlib.aclosing(play_all(jobs, setup, concurrency)) as trajectories:
             async for trajectory in trajectories:
                 run.write(trajectory.to_dict())
                 failed += trajectory.ending == "failed"
+                bar.set_postfix_str(f"failed {failed}", refresh=False)
                 bar.update()
-        show()
 
 
 class Cost(NamedTuple):

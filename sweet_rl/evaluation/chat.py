@@ -60,8 +60,8 @@ class Chat:
 
     async def _run(self) -> Trajectory:
         task = self.task
-        known = f"You want: {task.problem_description}\nYou know, and the agent does not:\n{task.ground_truth}\n"
-        self.show(printable(known))
+        wanted, known = task.problem_description, task.ground_truth
+        self.show(printable(f"You want: {wanted}\nYou know, and the agent does not:\n{known}\n"))
         setup = DialogueSetup(
             self.agent,
             self,

@@ -31,13 +31,13 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
-from sweet_rl.runs.errors import TooManyFailed, UserError, masked, printable
+from sweet_rl.runs.errors import NothingMade, UserError, masked, printable
 from sweet_rl.runs.hub import is_on_hub
 from sweet_rl.runs.manifest import hash_input, read_manifest
+from sweet_rl.runs.paths import write_texts
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, Trajectory, hash_rows, read_records
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.runs.texts import write_texts
 
 FORM = 1  # of the fields of results.json
 FAILED_SHARE = 0.2  # of the dialogues, above which a figure is that of a selection
@@ -89,10 +89,9 @@ class ModelsAndTasks:
             raise UserError(f"--model is {','.join(self.model)!r}: give each model once, under a name of its own.")
         for flag in ("model_hostname", "model_api_key_variable"):
             count = len(getattr(self, flag))
-            if count > 1 and len(names) > 1 and count != len(names):
+            shared = len(names) == 1 and flag == "model_hostname"  # servers that share the calls of one model
+            if count > 1 and count != len(names) and not shared:
                 raise UserError(f"--{flag} has {count} values for {len(names)} models: give one, or one for each.")
-        if len(names) == 1 and len(self.model_api_key_variable) > 1:
-            raise UserError("--model_api_key_variable has several values for one model: give one.")
 
     def servers(self) -> dict[str, ModelSettings]:
         """Where each model runs. Raises UserError if a variable that should hold a key is not set."""
@@ -101,12 +100,8 @@ class ModelsAndTasks:
             hosts, keys = self.model_hostname, self.model_api_key_variable
             if len(self.model) > 1:
                 hosts, keys = (values[number : number + 1] or values for values in (hosts, keys))
-            where = ModelSettings(
-                hostname=",".join(hosts) or None,
-                api_key_variable=",".join(keys) or None,
-                request=self.model_request,
-            )
-            found[name] = on_server(where)
+            host, key = ",".join(hosts) or None, ",".join(keys) or None
+            found[name] = on_server(ModelSettings(hostname=host, api_key_variable=key, request=self.model_request))
         return found
 
 
@@ -172,13 +167,7 @@ class ColBench:
 
         count = max(self.limit, PAPER_TASKS["html"])
         folder = Path(self.wanted.output_dir, f"websight_{count}")
-        try:
-            prepare(TaskCounts(0, count), str(folder), None, StepSettings())
-        except UserError as error:
-            raise UserError(
-                f"the tasks of Frontend Design cannot be made: {error} Here that is: make them with "
-                "prepare_websight.py, and give --tasks FILE."
-            ) from error
+        prepare(TaskCounts(0, count), str(folder), None, StepSettings())
         return str(folder / "test.jsonl")
 
     @cached_property
@@ -217,17 +206,9 @@ class ColBench:
             for name, where in self.wanted.servers().items()
         }
 
-    def dialogues(self, model: str) -> Path:
-        """The file of a model's dialogues."""
-        return self.folder / f"{file_name(model)}.jsonl"
-
-    def graded(self, model: str) -> Path:
-        """The file of a model's dialogues with their grades."""
-        return self.folder / f"{file_name(model)}.graded.jsonl"
-
-    def page(self, model: str) -> Path:
-        """The page to read a model's dialogues."""
-        return self.folder / f"{file_name(model)}.html"
+    def file(self, model: str, ending: str) -> Path:
+        """A file of a model: its dialogues (jsonl), the same with their grades (graded.jsonl), the page (html)."""
+        return self.folder / f"{file_name(model)}.{ending}"
 
     def run(self, write_page: Callable[[Path, Path], None], overwrite: bool = False) -> None:
         """Evaluate the models: play, grade, compare with each other and with the paper; write results and pages.
@@ -252,24 +233,32 @@ class ColBench:
         with contextlib.closing(CallCache(str(calls.cache))) as cache:
             for name, simulation in simulations.items():
                 print(f"\n{name}", flush=True)
-                played, graded = self.dialogues(name), self.graded(name)
+                played, graded = self.file(name, "jsonl"), self.file(name, "graded.jsonl")
                 simulation.run(self.tasks_file, str(played), StepSettings(overwrite=overwrite), cache)
                 dialogues = GradedDialogues(str(played), str(graded), retry_failed=self.collection.retry_failed)
                 step = StepSettings(overwrite=overwrite or _of_other_dialogues(graded, played))
                 evaluate(self.domain, dialogues, SummarySettings(), TrainingData(), DialogueTexts(), self.grading, step)
-                write_page(graded, self.page(name))
+                write_page(graded, self.file(name, "html"))
         print()
         facts = self.facts()
-        facts |= self._compare(facts)
+        comparison = compare_files(
+            ComparisonSettings(
+                runs={name: str(self.file(name, "graded.jsonl")) for name in simulations},
+                baselines=self.wanted.model[:1] if len(simulations) > 1 else (),
+                paper="table2" if facts["grader"].get("encoder", CLIP) == CLIP else None,
+                output_path=str(self.folder / "comparison.json"),
+                markdown_path=str(self.folder / "results.md"),
+                overwrite=True,
+            )
+        )
+        if comparison["paper"]:
+            facts["paper"], facts["here"] = (line.partition(": ")[2] for line in paper_lines(comparison))
         text = masked(json.dumps(facts, indent=2, ensure_ascii=False)) + "\n"
         write_texts({self.folder / "results.json": text}, overwrite=True)
-        print(f"{self.folder / 'results.md'}: this table")
-        print(f"{self.folder / 'results.json'}: what it was measured with")
-        for name in simulations:
-            print(f"{self.page(name)}: the dialogues of {name}")
+        print(f"{self.folder}: results.md is this table, results.json what it was measured with, *.html the dialogues")
         for row in facts["models"]:
             if row["failed"] > FAILED_SHARE * row["dialogues"]:
-                raise TooManyFailed(
+                raise NothingMade(
                     f"{row['name']}: {row['failed']} of {row['dialogues']} dialogues failed, and its figures "
                     "are without them. See the failures above; the same command with --retry_failed plays them again."
                 )
@@ -306,7 +295,8 @@ class ColBench:
         settings |= {name: getattr(self.collection, name) for name in ("max_turns", "dialogues_per_task")}
         request = self.wanted.model_request or {}
         others = {name: value for name, value in request.items() if name not in settings}
-        manifests = [read_manifest(self.graded(name)) or {} for name in self.simulations]
+        graded = {name: self.file(name, "graded.jsonl") for name in self.simulations}
+        manifests = [read_manifest(path) or {} for path in graded.values()]
         content = [[task.problem_description, task.ground_truth, task.test_cases] for task in self.tasks]
         return {
             "form": FORM,
@@ -317,7 +307,7 @@ class ColBench:
             "protocol": {"name": self.domain.protocol, "files": dict(self.domain.protocol_files) or hashes},
             "human": simulation.human_identity | {"model": self.wanted.human},
             "sampling": settings | {name: request[name] for name in settings if name in request},
-            "grader": read_graded(str(self.graded(self.wanted.model[0]))).grader,
+            "grader": read_graded(str(graded[self.wanted.model[0]])).grader,
             "tasks": {
                 "file": self.tasks_file if is_on_hub(self.tasks_file) else Path(self.tasks_file).name,
                 "sha256": hash_input(self.tasks_file),
@@ -325,44 +315,17 @@ class ColBench:
                 "content": hash_rows(content)[:16],
             },
             "models": [
-                {"name": name, "request": others} | model_figures(self.graded(name)) | self._serving(name)
-                for name in self.simulations
+                {"name": name, "request": others} | model_figures(path) | self._serving(name)
+                for name, path in graded.items()
             ],
             "browser": manifests[0].get("settings", {}).get("browser") if self.domain.draws_pages else None,
         }
 
     def _serving(self, model: str) -> dict[str, list[str]]:
         """Other names that replies had for a model, and what its server refused, from the manifest of its dialogues."""
-        summary = (read_manifest(self.dialogues(model)) or {}).get("summary", {})
+        summary = (read_manifest(self.file(model, "jsonl")) or {}).get("summary", {})
         found = summary.get("agent") or summary.get("agent and human") or {}
         return {name: found[name] for name in ("served_as", "left_out") if name in found}
-
-    def _compare(self, facts: dict[str, Any]) -> dict[str, str]:
-        """Print the table of the models, and the paper's figures where its encoder was used.
-
-        Returns:
-            What the paper's figures were measured with (`paper`), and what these were (`here`).
-        """
-        models = self.wanted.model
-        notes = []
-        for row in facts["models"]:
-            if "served_as" in row:
-                notes.append(f"{row['name']}: replies are by {', '.join(row['served_as'])}")
-            if "left_out" in row:
-                notes.append(f"{row['name']}: not sent, because refused: {', '.join(row['left_out'])}")
-        comparison = compare_files(
-            ComparisonSettings(
-                runs={name: [str(self.graded(name))] for name in models},
-                baselines=models[:1] if len(models) > 1 else (),
-                paper="table2" if facts["grader"].get("encoder", CLIP) == CLIP else None,
-                output_path=str(self.folder / "comparison.json"),
-                markdown_path=str(self.folder / "results.md"),
-                settings="; ".join(notes) or None,
-                overwrite=True,
-            )
-        )
-        lines = paper_lines(comparison) if comparison["paper"] else []
-        return {name: text for name, _, text in (line.partition(": ") for line in lines)}
 
 
 def model_figures(path: Path) -> dict[str, Any]:
@@ -412,13 +375,12 @@ def check_grading(domain: Domain, grading: CodeGrading | PageGrading, tasks: Seq
     with domain.make_grader(grading) as grader:
         print(grader.describe(), flush=True)
         grades = list(grader.grade_many(progress_bar(jobs, desc="references", unit=" references")))
-    machine = next((grade.machine for grade in grades if grade.machine), None)
-    if machine is not None:
+    if machine := next((grade.machine for grade in grades if grade.machine), None):
         raise UserError(f"answers cannot be graded on this machine: {machine}")
-    faulty = [(task.id, grade.ungradable) for (task, _), grade in zip(jobs, grades, strict=True) if grade.ungradable]
-    if domain.draws_pages and faulty:
-        named = f"{len(faulty)} of {len(jobs)} reference pages give no picture (task {faulty[0][0]}: {faulty[0][1]})"
-        if len(faulty) == len(jobs):
+    reasons = [grade.ungradable for grade in grades if grade.ungradable]
+    if domain.draws_pages and reasons:
+        named = f"{len(reasons)} of {len(jobs)} reference pages give no picture (the first: {reasons[0]})"
+        if len(reasons) == len(jobs):
             raise UserError(f"{named}: check the tasks, or try another --browser.")
         print(printable(f"{named}; they are excluded"))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweet_rl.evaluation.graded_file import MEASURES, GradedFile, check_comparable, read_graded
-from sweet_rl.evaluation.paper import paper_results
+from sweet_rl.evaluation.paper import NOT_RECORDED, paper_results
 from sweet_rl.evaluation.statistics import (
     DifferenceEstimate,
     Estimate,
@@ -26,9 +26,8 @@ from sweet_rl.evaluation.statistics import (
 from sweet_rl.evaluation.table import as_latex, as_markdown, as_text
 from sweet_rl.runs.cli import packaged_config
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.paths import check_paths, write_texts
 from sweet_rl.runs.records import Trajectory
-from sweet_rl.runs.texts import write_texts
 
 PAPER = packaged_config("paper/results.yaml")
 Pair = tuple[str, str]
@@ -79,7 +78,7 @@ def compare_files(wanted: ComparisonSettings) -> dict[str, Any]:
     inputs = [path for files in paths.values() for path in files]
     check_paths([wanted.output_path, wanted.markdown_path, wanted.latex_path], inputs)
     paper = paper_results(PAPER, wanted.paper).get("rows") if wanted.paper else None
-    chains = [_parse_chain(chain) for chain in wanted.chains]
+    chains = [[name.strip() for name in chain.split(">")] for chain in wanted.chains]
     graded = {name: [read_graded(path) for path in files] for name, files in paths.items()}
     comparison = compare(graded, list(wanted.baselines), chains, wanted.seed, wanted.mix_humans)
     comparison |= {"paper": paper, "files": paths, "seed": wanted.seed}
@@ -97,37 +96,28 @@ def compare_files(wanted: ComparisonSettings) -> dict[str, Any]:
 
 
 def parse_runs(runs: dict | str) -> dict[str, list[str]]:
-    """Files by run name. Raises UserError for a name without files, a name given twice, and a file given twice."""
+    """Files by run name; sweet.graded.jsonl without a name is sweet.
+
+    Raises:
+        UserError: No run, one without files, a name given twice, or a file given twice.
+    """
     if isinstance(runs, str):
-        items = [item.strip() for item in runs.split(",") if item.strip()]
-        pairs = [item.partition("=") if "=" in item else (_run_name(item), "=", item) for item in items]
-        entries = [(name.strip(), files.split("+")) for name, _, files in pairs]
+        entries = []
+        for item in runs.split(","):
+            before, equals, after = item.partition("=")
+            alone = Path(item).name.removesuffix(".jsonl").removesuffix(".graded")
+            entries.append((before, after) if equals else (alone, item))
     else:
-        entries = [(str(name), [files] if isinstance(files, str) else list(files)) for name, files in runs.items()]
+        entries = [(str(name), files if isinstance(files, str) else "+".join(files)) for name, files in runs.items()]
     parsed: dict[str, list[str]] = {}
-    for name, files in entries:
-        files = [file.strip() for file in files if file.strip()]
+    for given, text in entries:
+        name, files = given.strip(), [file.strip() for file in text.split("+") if file.strip()]
         if not name or not files or name in parsed:
             raise UserError(f"--runs: expected name=file[+file...] with each name once, found {name!r}: {files}.")
         if len({Path(file).resolve() for file in files}) < len(files):
             raise UserError(f"--runs: the seeds of {name!r} are {files}: give each file once.")
         parsed[name] = files
-    if not parsed:
-        raise UserError("--runs is empty; expected name=file[+file...], separated by commas.")
     return parsed
-
-
-def _run_name(path: str) -> str:
-    """The name of a run whose file has none: sweet.graded.jsonl is sweet."""
-    return Path(path).name.removesuffix(".jsonl").removesuffix(".graded")
-
-
-def _parse_chain(chain: str) -> list[str]:
-    """Names joined by >. Raises UserError for fewer than two."""
-    names = [name.strip() for name in chain.split(">")]
-    if len(names) < 2 or not all(names):
-        raise UserError(f"--chains: expected names of runs joined by >, found {chain!r}.")
-    return names
 
 
 def compare(
@@ -161,20 +151,17 @@ def compare(
     Raises:
         UserError: Runs that are not comparable (tasks, graders, humans), a name that is none of them, nothing graded.
     """
-    if not runs or not all(runs.values()):
-        raise UserError("Every run needs a name and at least one file of graded trajectories.")
     for name in (*baselines, *(name for chain in chains for name in chain)):
         if name not in runs:
             raise UserError(f"{name!r} is none of the runs: {', '.join(runs)}.")
     grader = check_comparable(runs, mix_humans)
     measure = MEASURES.get(grader.get("kind", ""), "success")
-    tasks = {t.task.id for files in runs.values() for file in files for t in file.trajectories}
-    counted = set(tasks)
-    for file in (file for files in runs.values() for file in files):
-        counted &= {t.task.id for t in file.trajectories if t.is_graded}
+    files = [file for seeds in runs.values() for file in seeds]
+    tasks = {t.task.id for file in files for t in file.trajectories}
+    counted = tasks.intersection(*({t.task.id for t in file.trajectories if t.is_graded} for file in files))
     if not counted:
         raise UserError("No task has a graded dialogue in every run: were the files made by evaluate_code.py?")
-    values = {name: [_columns(file.trajectories, counted, measure) for file in files] for name, files in runs.items()}
+    values = {name: [_columns(file.trajectories, counted, measure) for file in seeds] for name, seeds in runs.items()}
 
     def family(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
         found = [_difference(better, worse, values[better], values[worse], seed) for better, worse in pairs]
@@ -184,16 +171,13 @@ def compare(
 
     against = family([(name, baseline) for baseline in baselines for name in runs if name != baseline])
     steps = family([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
-    rows = []
-    for name, files in runs.items():
-        own = {one["worse"]: one for one in against if one["better"] == name}
-        gaps = {
-            baseline: one["difference"] | {"p_holm": one["p_holm"], "seeds": one["seeds"]}
-            for baseline, one in own.items()
+    rows = [_figures(name, values[name], seeds, measure, seed) for name, seeds in runs.items()]
+    for row in rows:
+        own = [one for one in against if one["better"] == row["name"]]
+        row["difference_to"] = {
+            one["worse"]: one["difference"] | {"p_holm": one["p_holm"], "seeds": one["seeds"]} for one in own
         }
-        wins = {baseline: one["wins"] for baseline, one in own.items()}
-        figures = _figures(name, values[name], files, measure, seed)
-        rows.append(figures | {"difference_to": gaps, "wins_against": wins})
+        row["wins_against"] = {one["worse"]: one["wins"] for one in own}
     return {
         "measure": measure,
         "tasks": len(counted),
@@ -215,8 +199,8 @@ def _figures(
     figures = {
         "name": name,
         "seeds": len(seeds),
-        "humans": sorted({human for file in files for human in file.humans}),
-        "protocols": sorted({protocol for file in files for protocol in file.protocols}),
+        "humans": sorted({label for one in dialogues if (label := one.human_label) is not None}),
+        "protocols": sorted({one.protocol or NOT_RECORDED for one in dialogues}),
         measure: _interval(main, seed).to_dict(),
         f"{measure}_by_seed": main.mean(1).tolist(),
         f"{measure}_spread": float(np.std(main.mean(1), ddof=1)) if len(seeds) > 1 else None,
@@ -242,7 +226,7 @@ def _difference(
     """
     one, other = _matrix(better_seeds, "main"), _matrix(worse_seeds, "main")
     wins = _wins(better_seeds, worse_seeds)
-    over_tasks = paired_difference(_by_task(one.mean(0)), _by_task(other.mean(0)), seed=seed)
+    over_tasks = paired_difference(dict(enumerate(one.mean(0))), dict(enumerate(other.mean(0))), seed)
     if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
         seeds, difference, wins = 1, over_tasks, wins.mean(0, keepdims=True)
     else:
@@ -268,13 +252,8 @@ def _significant(difference: Mapping[str, Any], p_holm: float) -> str:
 def _interval(values: np.ndarray, seed: int, lowest: float = 0.0) -> Estimate:
     """The interval of values [S, T] from `lowest` to 1: over tasks if there is one seed, else over seeds and tasks."""
     if len(values) > 1:
-        return two_level_interval(values, seed=seed, lowest=lowest)
-    return bootstrap_interval(_by_task(values[0]), seed=seed, lowest=lowest)
-
-
-def _by_task(values: np.ndarray) -> dict[int, float]:
-    """The values [T] by the number of their task."""
-    return dict(enumerate(values.tolist()))
+        return two_level_interval(values, seed, lowest)
+    return bootstrap_interval(dict(enumerate(values[0])), seed, lowest)
 
 
 def _matrix(seeds: Sequence[Columns], name: str) -> np.ndarray:

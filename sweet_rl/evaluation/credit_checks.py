@@ -19,10 +19,10 @@ from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.models.texts.chat import parts_text
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.paths import write_texts
 from sweet_rl.runs.records import Task, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings
-from sweet_rl.runs.texts import write_texts
 
 COLUMNS = ["pair", "solution", "dialogue", "A", "B", "better"]
 Label: TypeAlias = Literal["A", "B", "="]
@@ -47,20 +47,6 @@ class CheckSettings:
     critic: str | None = None
     num_pairs: int = 100
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two candidates, A and B, of the record `id`; the texts of the solution, of the dialogue and of both."""
-
-    id: str
-    a: int
-    b: int
-    texts: tuple[str, str, str, str]
-
-    @property
-    def name(self) -> str:
-        return f"{self.id}:{self.a}:{self.b}"
 
 
 def check_credit(settings: CheckSettings, input_path: str, output_dir: str, step: StepSettings) -> None:
@@ -148,10 +134,10 @@ def with_other_solutions(records: Sequence[TurnCandidates], seed: int, path: str
     return [replace(record, task=swapped[record.task.id]) for record in records if record.task is not None]
 
 
-def draw_pairs(records: Sequence[TurnCandidates], number: int, seed: int) -> list[Pair]:
-    """Pairs of different texts, one of each of `number` random turns, in random order of A and B."""
+def draw_pairs(records: Sequence[TurnCandidates], number: int, seed: int) -> list[dict[str, str]]:
+    """Rows of `COLUMNS`: pairs of different texts, one of each of `number` random turns, in random order of A and B."""
     rng = random.Random(seed_for(seed, "labels"))
-    drawn: list[Pair] = []
+    drawn: list[dict[str, str]] = []
     for record in rng.sample(list(records), len(records)):
         texts, numbers = record.additional_outputs, record.with_tokens()
         pairs = [(a, b) for a in numbers for b in numbers if texts[a].strip() != texts[b].strip()]
@@ -159,7 +145,8 @@ def draw_pairs(records: Sequence[TurnCandidates], number: int, seed: int) -> lis
             continue
         a, b = rng.choice(pairs)
         solution = record.task.ground_truth if record.task else ""
-        drawn.append(Pair(record.id, a, b, (solution, _dialogue(record), _text(record, a), _text(record, b))))
+        cells = f"{record.id}:{a}:{b}", solution, _dialogue(record), _text(record, a), _text(record, b), ""
+        drawn.append(dict(zip(COLUMNS, cells, strict=True)))
     return drawn
 
 
@@ -176,59 +163,43 @@ def _dialogue(record: TurnCandidates) -> str:
     return "\n\n".join(f"{message['role']}: {message['content']}" for message in record.dialogue)
 
 
-def write_pairs(path: Path, pairs: Sequence[Pair]) -> None:
+def write_pairs(path: Path, pairs: Sequence[dict[str, str]]) -> None:
     """Write the pairs with an empty column `better`, unless the file exists: it may hold a person's work."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with path.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(COLUMNS)
-            rows.writerows([pair.name, *pair.texts, ""] for pair in pairs)
-    except FileExistsError:
+    if path.exists():
         return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        rows = csv.DictWriter(file, COLUMNS)
+        rows.writeheader()
+        rows.writerows(pairs)
 
 
 def read_labels(path: Path, records: Sequence[TurnCandidates]) -> dict[PairKey, Label]:
     """The labels that a person has given: for (record, A, B) which one is better, or "=".
 
     Raises:
-        UserError: Another label, a missing column, a pair of other candidates, or one with an empty candidate.
+        UserError: Another label, or a pair of other candidates or with an empty one.
     """
     by_id = {record.id: record for record in records}
-    found: dict[PairKey, Label] = {}
+    labels: dict[PairKey, Label] = {}
     csv.field_size_limit(2**31 - 1)  # a dialogue may be long
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
-        if missing := {"pair", "better"} - set(rows.fieldnames or []):
-            raise UserError(f"{path}: there is no column {sorted(missing)[0]!r}. Its columns are {', '.join(COLUMNS)}.")
         for row in rows:
-            where = f"{path}, line {rows.line_num}"
-            pair = _pair_of(row["pair"] or "", by_id)
-            if pair is None:
+            where, name = f"{path}, line {rows.line_num}", row.get("pair") or ""
+            record_id, *numbers = name.rsplit(":", 2)
+            known = map(str, by_id[record_id].with_tokens()) if record_id in by_id else ()
+            if len(numbers) != 2 or not {*numbers} <= {*known}:
                 raise UserError(
-                    f"{where}: {row['pair']!r} is no pair of these candidates. Were they sampled anew? Then move the "
-                    "file away, or give another --output_dir."
+                    f"{where}: {name!r} is no pair of these candidates, or one is empty. Were they sampled anew? Then "
+                    "move the file away, or give another --output_dir."
                 )
-            label = (row["better"] or "").strip().upper()
-            if label == "":
-                continue
-            if label not in ("A", "B", "="):
-                raise UserError(f"{where}: better is {row['better']!r}; it must be A, B, = (equal worth) or empty.")
-            if not {*pair[1:]} <= set(by_id[pair[0]].with_tokens()):
-                raise UserError(
-                    f"{where}: a candidate of {row['pair']!r} is empty and has no score. Clear 'better' here."
-                )
-            found[pair] = label  # type: ignore[assignment]  # one of the three
-    return found
-
-
-def _pair_of(name: str, by_id: Mapping[str, TurnCandidates]) -> PairKey | None:
-    """What the name of a pair stands for; None if that is no pair of these candidates."""
-    record_id, *numbers = name.rsplit(":", 2)
-    if record_id not in by_id or len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
-        return None
-    first, second = map(int, numbers)
-    return (record_id, first, second) if max(first, second) < len(by_id[record_id].additional_outputs) else None
+            label = (row.get("better") or "").strip().upper()
+            if label not in ("A", "B", "=", ""):
+                raise UserError(f"{where}: better is {label!r}; it must be A, B, = (equal worth) or empty.")
+            if label:
+                labels[record_id, int(numbers[0]), int(numbers[1])] = label  # type: ignore[assignment]
+    return labels
 
 
 def report(
@@ -249,38 +220,33 @@ def report(
         labels: What `read_labels` returns.
     """
     by_id = {record.id: record for record in records}
+    labelled = [(key, *((a, b) if label == "A" else (b, a))) for (key, a, b), label in labels.items() if label != "="]
+    answers = [(record.id, right, other) for record in records for right, other in _right_and_other(record)]
+
+    def shares(pairs: Sequence[PairKey], own: Mapping[str, Mapping[int, float]]) -> Shares:
+        found: Shares = {}
+        for key, better, worse in pairs:
+            share = win_share([own[key][better]], [own[key][worse]])
+            found.setdefault(_task(by_id[key]), []).append(share)
+        return found
+
     rows = [["", "as labelled %", "95 % interval", "right answer above %", "95 % interval"]]
-    found: dict[str, tuple[Shares, Shares]] = {}
-    for name, own in scores.items():
-        labelled: Shares = {}
-        for (key, a, b), label in labels.items():
-            if label != "=":
-                first, second = (a, b) if label == "A" else (b, a)
-                labelled.setdefault(_task(by_id[key]), []).append(win_share([own[key][first]], [own[key][second]]))
-        answers: Shares = {}
-        for record in records:
-            rewards = record.answer_rewards or []
-            numbers = record.with_tokens() if rewards else []
-            right = [number for number in numbers if rewards[number] == 1.0]
-            others = [number for number in numbers if number not in right]
-            if right and others:
-                given = own[record.id]
-                shares = [win_share([given[one]], [given[other]]) for one in right for other in others]
-                answers.setdefault(_task(record), []).extend(shares)
-        found[name] = labelled, answers
-        rows.append([name, *_cells(labelled), *_cells(answers)])
-    for name, one, other in _compared(list(scores)):
+    found = {name: [shares(labelled, own), shares(answers, own)] for name, own in scores.items()}
+    for name, both in found.items():
+        rows.append([name, *(cell for values in both for cell in _cells(values))])
+    compared = {"own c - other c": (OWN_C, OTHER_C)}
+    compared |= {f"{way.replace(', reference', '')} - PMI": (way, OWN_C) for way in found if way.startswith("critic")}
+    for name, (one, other) in compared.items() if OWN_C in found else ():
         gaps = [_difference(mine, its) for mine, its in zip(found[one], found[other], strict=True)]
-        rows.append([name, *_cells(gaps[0], -1.0, "+"), *_cells(gaps[1], -1.0, "+")])
+        rows.append([name, *(cell for values in gaps for cell in _cells(values, -1.0, "+"))])
     return Table(rows, 4)
 
 
-def _compared(ways: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Differences between ways: what each is called, and its two ways."""
-    if OWN_C not in ways:
-        return []
-    critics = [(f"{way.replace(', reference', '')} - PMI", way, OWN_C) for way in ways if way.startswith("critic")]
-    return [("own c - other c", OWN_C, OTHER_C), *critics]
+def _right_and_other(record: TurnCandidates) -> list[tuple[int, int]]:
+    """Each right answer among the candidates with each candidate that is none."""
+    rewards, numbers = record.answer_rewards or [], record.with_tokens()
+    right = [number for number in numbers if rewards and rewards[number] == 1.0]
+    return [(one, other) for one in right for other in numbers if other not in right]
 
 
 def _difference(one: Shares, other: Shares) -> Shares:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,10 +27,9 @@ from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import RELEASED, Task, Trajectory, read_records, without_excluded
-from sweet_rl.runs.run import Run, check_output, open_run
+from sweet_rl.runs.run import check_output, open_run
 from sweet_rl.runs.step import StepSettings
 
-logger = logging.getLogger(__name__)
 OWN, BASELINE = "this run", "the baseline"
 
 
@@ -167,16 +165,13 @@ def evaluate(
     check_paths(outputs, [dialogues.input_path, wanted.baseline, dialogues.exclude, domain.source])
     for path in outputs:
         check_output(path, step.overwrite)
-    trajectories = _trajectories(dialogues)
+    if dialogues.grade_references:
+        read = reference_answers(read_records(dialogues.input_path, Task))
+    else:
+        read = read_records(dialogues.input_path, Trajectory)
+    trajectories = without_excluded(first_tasks(read, dialogues.num_tasks), dialogues.exclude)
     domain.check([trajectory.task for trajectory in trajectories], dialogues.input_path)
     check_k(Counter(trajectory.task.id for trajectory in trajectories), wanted.k)
-    protocols = sorted({trajectory.protocol for trajectory in trajectories if trajectory.protocol})
-    if len(protocols) > 1:
-        logger.warning(
-            "%s: dialogues of the protocols %s, whose rewards cannot be compared",
-            dialogues.input_path,
-            " and ".join(protocols),
-        )
     markup = texts.load()
     if data.pair_paths:
         check_texts(trajectories, markup)
@@ -184,29 +179,29 @@ def evaluate(
 
     with domain.make_grader(grading) as grader:
         print(grader.describe())
-        settings = (
-            to_settings(grading, num_tasks=dialogues.num_tasks, grade_references=dialogues.grade_references)
-            | getattr(grader, "to_settings", dict)()
-        )
+        settings = to_settings(grading, num_tasks=dialogues.num_tasks, grade_references=dialogues.grade_references)
+        settings |= getattr(grader, "to_settings", dict)()
         if domain.source is not None:
             settings["task_type"] = domain.name
-
         inputs = [dialogues.input_path, dialogues.exclude, domain.source]
         drop = _machine_failed if dialogues.retry_failed else None
         with open_run(dialogues.target, settings, inputs, step.overwrite, drop) as run:
             if run.finished:
-                run.show(None)
+                print(f"{run.path}: already complete")
             else:
-                write_grades(trajectories, grader, run)
-                rows = (Trajectory.from_dict(row, str(run.path)) for row in run.records())
-                summary = summarise_rewards(rows, wanted.k, wanted.seed)
-                run.finish(summary, show=None)  # shown below, for the present k and baseline
+                missing = (trajectory for trajectory in trajectories if trajectory.id not in run.done)
+                with progress_bar(total=len(trajectories), initial=len(run.done), unit="answer") as bar:
+                    for graded in grade_trajectories(missing, grader):
+                        run.write(graded.to_dict())
+                        bar.update()
+            rewarded = [Trajectory.from_dict(row, str(run.path)) for row in run.records()]
+            summary = summarise_rewards(rewarded, wanted.k, wanted.seed)  # for the present k
+            if not run.finished:
+                run.finish(summary, show=None)
     if dialogues.in_place:
         os.replace(dialogues.target, os.path.realpath(dialogues.result))
         manifest_of(Path(dialogues.target)).unlink()
 
-    rewarded = read_records(dialogues.result, Trajectory)
-    summary = summarise_rewards(rewarded, wanted.k, wanted.seed)
     if baseline is not None and summary["graded"]:
         runs = {OWN: [read_graded(dialogues.result)], BASELINE: [baseline]}
         own_run, _ = compare(runs, [BASELINE], seed=wanted.seed, mix_humans=wanted.mix_humans)["runs"]
@@ -224,24 +219,6 @@ def evaluate(
         write_pairs(path, dialogues.result, rewarded, hint, markup, min_gap, step.overwrite)
     if data.best_path is not None:
         _write_best(data.best_path, dialogues.result, rewarded, step.overwrite)
-
-
-def _trajectories(dialogues: GradedDialogues) -> list[Trajectory]:
-    """The trajectories to grade."""
-    if dialogues.grade_references:
-        trajectories = reference_answers(read_records(dialogues.input_path, Task))
-    else:
-        trajectories = read_records(dialogues.input_path, Trajectory)
-    return without_excluded(first_tasks(trajectories, dialogues.num_tasks), dialogues.exclude)
-
-
-def write_grades(trajectories: Sequence[Trajectory], grader: Grader, run: Run) -> None:
-    """Grade the trajectories that the run lacks."""
-    missing = (trajectory for trajectory in trajectories if trajectory.id not in run.done)
-    with progress_bar(total=len(trajectories), initial=len(run.done), unit="answer") as bar:
-        for graded in grade_trajectories(missing, grader):
-            run.write(graded.to_dict())
-            bar.update()
 
 
 def _machine_failed(row: dict) -> bool:

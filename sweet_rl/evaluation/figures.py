@@ -57,38 +57,23 @@ def table(comparison: Mapping, title: str = ""):
     panels = PANELS[comparison["measure"]]
     figure, axes = new_figure(len(panels), width=2.2 + 2.8 * len(panels), height=1.0 + 0.36 * len(runs))
     places = list(range(len(runs)))[::-1]
-    for axis, (key, paper_key, label) in zip(axes, panels, strict=True):
+    for axis, (key, paper_key, heading) in zip(axes, panels, strict=True):
         for place, run in zip(places, runs, strict=True):
             mean, errors = percent(run[key])
             color = _color(run["name"])
             seeds = [100 * value for value in run.get(f"{key}_by_seed") or []]
-            if len(seeds) > 1:
-                axis.plot(seeds, [place] * len(seeds), **_seed_style(color))
+            _plot_seeds(axis, seeds, [place] * len(seeds), color)
             axis.errorbar(mean, place, xerr=errors, fmt="o", color=color, markersize=6, linewidth=1.6, capsize=3)
-            axis.annotate(
-                f"{mean:.1f}",
-                (mean, place),
-                xytext=(0, 6),
-                textcoords="offset points",
-                ha="center",
-                fontsize=7.5,
-                color=color,
-            )
+            axis.text(mean, place + 0.17, f"{mean:.1f}", ha="center", fontsize=7.5, color=color)
         marks = [
             (paper[run["name"]][paper_key], place)
             for place, run in zip(places, runs, strict=True)
             if paper_key in paper.get(run["name"], {})
         ]
         if marks:
-            axis.plot(
-                *zip(*marks, strict=True),
-                "|",
-                color=PAPER,
-                markersize=13,
-                markeredgewidth=2,
-                label="\n".join(paper_lines(comparison)),
-            )
-        axis.set_xlabel(label)
+            label = "\n".join(paper_lines(comparison))
+            axis.plot(*zip(*marks, strict=True), "|", color=PAPER, markersize=13, markeredgewidth=2, label=label)
+        axis.set_xlabel(heading)
         if key == "similarity":  # the untrained agent's pages are alike already: from 0, nothing could be told apart
             axis.margins(x=0.1)
         else:
@@ -124,8 +109,7 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
         at = [x * (1 + 2 * shift) if doubling else x + shift * (xs[-1] - xs[0]) for x, _ in points]
         for x, (_, run) in zip(at, points, strict=True):
             seeds = [100 * value for value in run.get(f"{measure}_by_seed") or []]
-            if len(seeds) > 1:
-                axes[0].plot([x] * len(seeds), seeds, **_seed_style(styles[name]["color"]))
+            _plot_seeds(axes[0], [x] * len(seeds), seeds, styles[name]["color"])
         means, errors = zip(*(percent(run[measure]) for _, run in points), strict=True)
         axes[0].errorbar(at, means, yerr=np.hstack(errors), label=name, capsize=2.5, **styles[name])
     if doubling:
@@ -135,18 +119,8 @@ def curves(comparison: Mapping, title: str = "", x_label: str = "", paper: Seque
     for point in paper:
         if "x" not in point:
             axes[0].axhline(point["success"], color=PAPER, linewidth=1.2)
-            axes[0].annotate(
-                f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %",
-                (0.99, point["success"]),
-                xycoords=("axes fraction", "data"),
-                fontsize=7.5,
-                ha="right",
-                xytext=(0, 2),
-                textcoords="offset points",
-                color="#606060",
-                zorder=9,
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
-            )
+            text = f"the paper: {point['series']}, {point.get('note', '')} {point['success']} %"
+            axes[0].text(xs[-1], point["success"], text, ha="right", va="bottom", fontsize=7.5, color="#606060")
     if panels == 2:
         axes[0].set_ylim(bottom=min(0, axes[0].get_ylim()[0]))  # as the paper's panel
         names = list(dict.fromkeys(point["series"] for point in paper))
@@ -183,15 +157,13 @@ def series_of(comparison: Mapping) -> dict[str, list[tuple[float, dict]]]:
 
 def save_figure(figure, path: str | Path) -> list[Path]:
     """Write the figure as `path` with .png and with .svg; return both paths. The same figure gives the same bytes."""
-    stem = Path(path)
-    stem = stem.with_suffix("") if stem.suffix in (".png", ".svg") else stem
+    stem = Path(str(path).removesuffix(".png").removesuffix(".svg"))
     stem.parent.mkdir(parents=True, exist_ok=True)
-    written = []
-    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-        target = stem.with_name(f"{stem.name}.{kind}")
-        figure.savefig(target, metadata=metadata)
-        written.append(target)
-    return written
+    metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in metadata}
+    for kind, path in paths.items():
+        figure.savefig(path, metadata=metadata[kind])
+    return list(paths.values())
 
 
 def new_figure(panels: int, width: float, height: float):
@@ -242,13 +214,7 @@ def line_styles(names: Iterable[str]) -> dict[str, dict]:
     return styles
 
 
-def _seed_style(color: str) -> dict:
-    return {
-        "linestyle": "none",
-        "marker": "o",
-        "markersize": 3.2,
-        "markerfacecolor": "none",
-        "markeredgecolor": color,
-        "markeredgewidth": 0.7,
-        "alpha": 0.55,
-    }
+def _plot_seeds(axis, xs: Sequence[float], ys: Sequence[float], color: str) -> None:
+    """A small circle for each seed, if there are several."""
+    if len(xs) > 1:
+        axis.plot(xs, ys, "o", markersize=3.2, markerfacecolor="none", markeredgecolor=color, alpha=0.55)

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished, read_manifest
-from sweet_rl.runs.records import Trajectory, content_id, read_records
+from sweet_rl.runs.records import Trajectory, read_records
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
 NAMED_IN_ROWS = ("grader", "encoder")
@@ -32,45 +31,30 @@ class GradedFile:
     trajectories: Sequence[Trajectory]
     grader: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def humans(self) -> list[str]:
-        """The humans who replied in its dialogues (`Trajectory.human_label`), sorted."""
-        return sorted({label for t in self.trajectories if (label := t.human_label) is not None})
-
-    @property
-    def protocols(self) -> list[str]:
-        """The protocols of its dialogues, sorted; "not recorded" for those that do not name theirs."""
-        return sorted({t.protocol or "not recorded" for t in self.trajectories})
-
 
 def read_graded(path: str) -> GradedFile:
     """Read a file of evaluate_code.py or evaluate_html.py.
 
     Raises:
-        UserError: its rows were graded in different ways, it is unfinished or changed, or its manifest is damaged.
+        UserError: its rows were graded in different ways, it is unfinished, or its manifest is damaged.
     """
     check_finished(path)
     manifest, trajectories = read_manifest(path), read_records(path, Trajectory)
-    grader = grader_of(path, trajectories, manifest["settings"] if manifest else {})
-    return GradedFile(path, trajectories, grader)
+    return GradedFile(path, trajectories, grader_of(path, trajectories, manifest["settings"] if manifest else {}))
 
 
 def grader_of(
-    path: str, trajectories: Iterable[Trajectory], settings: Mapping[str, object] = MappingProxyType({})
-) -> dict:
+    path: str, trajectories: Iterable[Trajectory], settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """How the trajectories were graded, by their own fields and by the settings of their evaluation."""
-    grader = {name: value for name, value in dict(settings).items() if name not in NOT_OF_THE_GRADER}
+    grader = {name: value for name, value in (settings or {}).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:
         grade, kind = trajectory.grade or {}, kind_of(trajectory)
-        facts: dict = {} if kind is None else {"kind": kind}
+        facts = {name: grade.get(name, trajectory.extra.get(name)) for name in NAMED_IN_ROWS} | {"kind": kind}
         if grade and kind != "function":  # a manifest can be lost, or be that of the dialogues (--in_place)
             facts["paper_grader"] = grade.get("rules") == "paper"
-        for name in NAMED_IN_ROWS:
-            value = grade.get(name, trajectory.extra.get(name))
-            if value is not None:
-                facts[name] = value
         for name, value in facts.items():
-            if grader.setdefault(name, value) != value:
+            if value is not None and grader.setdefault(name, value) != value:
                 raise UserError(
                     f"{path}: rows with different {name}s, {grader[name]!r} and {value!r} ({trajectory.id}). "
                     "Evaluate all of the file in one way."
@@ -103,65 +87,41 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool 
             message names the difference.
     """
     if not mix_humans:
-        _check_protocols(runs)
-        _check_humans(runs)
+        _check_same(runs, lambda dialogue: dialogue.protocol, "under different protocols", "under one protocol")
+        _check_same(runs, lambda dialogue: dialogue.human_label, "with different simulated humans", "with one human")
     (first_name, first), *others = [(name, file) for name, files in runs.items() for file in files]
-    tasks = {t.task.id: t.task for t in first.trajectories}
+    tasks = {t.task.id: t.task.content for t in first.trajectories}
     for name, file in others:
         what = f"The runs {first_name!r} ({first.path}) and {name!r} ({file.path})"
-        other = {t.task.id: t.task for t in file.trajectories}
-        if odd := sorted(tasks.keys() ^ other.keys()):
+        other = {t.task.id: t.task.content for t in file.trajectories}
+        if odd := sorted(key for key in tasks.keys() | other.keys() if tasks.get(key) != other.get(key)):
             raise UserError(
-                f"{what} are on different tasks: {len(odd)} are in only one of them, the first is {odd[0]}. Evaluate "
-                "all on the same tasks file and --num_tasks."
+                f"{what} are on different tasks: {len(odd)} are in only one of them or have another solution or other "
+                f"tests, the first is {odd[0]}. Evaluate all on the same tasks file and --num_tasks."
             )
-        changed = [key for key in sorted(tasks) if _content(tasks[key]) != _content(other[key])]
-        if changed:
-            raise UserError(
-                f"{what} are on different tasks: {len(changed)} have the same id but another solution or other tests, "
-                f"the first is {changed[0]}. Evaluate all on the same tasks file."
-            )
-        differing = {
-            key: (first.grader.get(key, "(not given)"), file.grader.get(key, "(not given)"))
+        differing = [
+            f"{key}: {first.grader.get(key, '(not given)')} and {file.grader.get(key, '(not given)')}"
             for key in sorted(first.grader.keys() | file.grader.keys())
             if first.grader.get(key) != file.grader.get(key)
             and (key in STRICT or key in first.grader.keys() & file.grader.keys())
-        }
+        ]
         if differing:
-            differences = "; ".join(f"{key}: {one} and {two}" for key, (one, two) in differing.items())
-            raise UserError(f"{what} were graded differently ({differences}). Evaluate all in the same way.")
+            raise UserError(f"{what} were graded differently ({'; '.join(differing)}). Evaluate all in the same way.")
     return dict(first.grader)
 
 
-def _check_protocols(runs: Mapping[str, Sequence[GradedFile]]) -> None:
-    """Refuse runs of two protocols. Dialogues without a reply of the human are of no protocol."""
-    known = _different(
-        runs, lambda file: {t.protocol for t in file.trajectories if t.protocol and t.human_label is not None}
-    )
-    if known:
-        raise UserError(
-            f"The dialogues were played under different protocols: {known}. Their figures cannot be compared: play all "
-            "runs under one (--protocol of simulate_interactions.py), or give --mix_humans."
-        )
-
-
-def _check_humans(runs: Mapping[str, Sequence[GradedFile]]) -> None:
-    if known := _different(runs, lambda file: file.humans):
-        raise UserError(
-            f"The dialogues were played with different simulated humans: {known}. Their figures cannot be compared: "
-            "play all runs with one human, or give --mix_humans."
-        )
-
-
-def _different(runs: Mapping[str, Sequence[GradedFile]], values_of: Callable[[GradedFile], Iterable[str]]) -> str:
-    """Each value and the first file that has it, as text; "" if all files have the same one."""
-    found: dict[str, str] = {}
+def _check_same(
+    runs: Mapping[str, Sequence[GradedFile]], label: Callable[[Trajectory], str | None], found: str, remedy: str
+) -> None:
+    """Refuse dialogues with different labels. Those without a reply of the human count for none."""
+    labels: dict[str, str] = {}
     for name, files in runs.items():
         for file in files:
-            for value in sorted(values_of(file)):
-                found.setdefault(value, f"{value} in {name!r} ({file.path})")
-    return "; ".join(found.values()) if len(found) > 1 else ""
-
-
-def _content(task) -> str:
-    return content_id([task.ground_truth, task.test_cases])
+            values = {label(one) for one in file.trajectories if one.human_label is not None} - {None}
+            for value in sorted(map(str, values)):
+                labels.setdefault(value, f"{value} in {name!r} ({file.path})")
+    if len(labels) > 1:
+        raise UserError(
+            f"The dialogues were played {found}: {'; '.join(labels.values())}. Their figures cannot be compared: play "
+            f"all runs {remedy}, or give --mix_humans."
+        )

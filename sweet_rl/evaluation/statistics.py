@@ -1,17 +1,15 @@
 """Statistics over tasks, and over seeds and tasks: bootstrap intervals, best of k, paired differences.
 
 Dialogues of the same task are not independent. Every interval and test therefore averages the values of each task
-first and resamples tasks, never dialogues. Pure functions; the same seed gives the same numbers.
+first and resamples tasks, never dialogues. Pure functions; the same seed gives the same numbers. Intervals are of 95 %.
 
 Another training and other test tasks would both give another figure, so that an interval over tasks alone is too
 narrow for a statement about a method. The functions `two_level_*` take matrices [S, T] of runs that were trained
 several times: one row per seed, one column per task.
 
 A bootstrap of equal values has no width, whatever their number. There the interval is that of Wilson for a share that
-no task has: at most z^2 / (n + z^2) of the tasks have another value, and that may be the lowest or the highest one
-possible. Of a share (success, tests passed, similarity, wins) it reaches from 0 up to z^2 / (n + z^2), or from 1 down
-to n / (n + z^2); a difference may be anything from -1 to 1. n counts tasks, not dialogues and not seeds: more of either
-narrow nothing, and nothing is said about another training.
+no task has: at most z^2 / (n + z^2) of the n tasks have another value, and that may be the lowest or the highest one
+possible. More dialogues or seeds narrow nothing there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +22,7 @@ import numpy as np
 
 from sweet_rl.runs.errors import UserError
 
+LEVEL = 0.95
 RESAMPLES = 10_000
 EXACT_UP_TO = 14  # differing tasks: 2**14 sign patterns are enumerated instead of sampled
 BATCH = 200_000  # resampled values in memory at a time
@@ -47,11 +46,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class DifferenceEstimate(Estimate):
-    """A mean difference over tasks with its interval.
-
-    Attributes:
-        p: Two-sided p-value of the difference.
-    """
+    """A mean difference over tasks with its interval, and the two-sided p-value of the difference."""
 
     p: float
 
@@ -64,19 +59,11 @@ def task_means(values_by_task: ValuesByTask) -> dict[Any, float]:
     return {task: float(np.mean(values)) for task, values in sorted(values_by_task.items()) if np.size(values)}
 
 
-def bootstrap_interval(
-    values_by_task: ValuesByTask,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    lowest: float = 0.0,
-) -> Estimate:
+def bootstrap_interval(values_by_task: ValuesByTask, seed: int = 0, lowest: float = 0.0) -> Estimate:
     """The mean over tasks and its percentile bootstrap interval, resampled over tasks; `with_width` if all are equal.
 
     Args:
         values_by_task: One value for each task, or the values of its dialogues.
-        level: Confidence level of the interval.
-        resamples: Number of bootstrap resamples.
         seed: Seed of the resampling.
         lowest: Lowest possible value; the highest is 1.
 
@@ -92,46 +79,32 @@ def bootstrap_interval(
     if not np.isfinite(means).all():
         task = next(task for task, mean in by_task.items() if not np.isfinite(mean))
         raise UserError(f"task {task} has the value {by_task[task]}, which is no number: grade its dialogues again.")
-    mean = float(means.mean())
     if np.ptp(means) <= ROUNDING:
-        return with_width(float(means[0]), len(means), level, lowest)
+        return with_width(float(means[0]), len(means), lowest)
     interval = bootstrap(
         (means,),
         np.mean,
-        confidence_level=level,
-        n_resamples=resamples,
+        confidence_level=LEVEL,
+        n_resamples=RESAMPLES,
         batch=_batch(means),
         method="percentile",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return Estimate(mean, float(interval.low), float(interval.high), len(means))
+    return Estimate(float(means.mean()), float(interval.low), float(interval.high), len(means))
 
 
-def with_width(value: float, tasks: int, level: float = 0.95, lowest: float = 0.0) -> Estimate:
-    """The estimate of tasks that all have the same value; its interval is Wilson's (see the module).
-
-    Args:
-        value: Value of every task.
-        tasks: Number of tasks.
-        level: Confidence level of the interval.
-        lowest: Lowest possible value; the highest is 1.
-    """
-    squared = NormalDist().inv_cdf((1 + level) / 2) ** 2
+def with_width(value: float, tasks: int, lowest: float = 0.0) -> Estimate:
+    """The estimate of tasks that all have the same value, from `lowest` to 1; its interval is Wilson's (see above)."""
+    squared = NormalDist().inv_cdf((1 + LEVEL) / 2) ** 2
     others = squared / (tasks + squared)  # largest share of tasks with another value
     return Estimate(value, value - others * (value - lowest), value + others * (1 - value), tasks)
 
 
-def paired_difference(
-    a_by_task: ValuesByTask,
-    b_by_task: ValuesByTask,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> DifferenceEstimate:
+def paired_difference(a_by_task: ValuesByTask, b_by_task: ValuesByTask, seed: int = 0) -> DifferenceEstimate:
     """The mean of a - b over tasks, its bootstrap interval, and the p-value of a sign-flip permutation test.
 
     The test gives each task's difference a random sign and counts how often the mean is at least as far from 0 as
-    the observed one. It enumerates all sign patterns for up to 14 differing tasks, else it samples `resamples` of them
+    the observed one. It enumerates all sign patterns for up to 14 differing tasks, else it samples 10,000 of them
     and adds one to both counts, so that p is never 0. Tasks without a difference do not enter the test.
 
     Raises:
@@ -145,59 +118,66 @@ def paired_difference(
             "Evaluate both on the same tasks file."
         )
     differences = {task: a[task] - b[task] for task in a}
-    estimate = bootstrap_interval(differences, level, resamples, seed, lowest=-1.0)
-    p = _sign_flip_p(np.array(list(differences.values())), resamples, seed)
-    return DifferenceEstimate(**asdict(estimate), p=p)
+    estimate = bootstrap_interval(differences, seed, lowest=-1.0)
+    return DifferenceEstimate(**asdict(estimate), p=_sign_flip_p(np.array(list(differences.values())), seed))
+
+
+def _sign_flip_p(differences: np.ndarray, seed: int) -> float:
+    from scipy.stats import permutation_test
+
+    differences = differences[np.abs(differences) > ROUNDING]
+    if len(differences) < 2:  # both signs of a single difference are equally far from 0
+        return 1.0
+    return float(
+        permutation_test(
+            (differences,),
+            lambda x, axis: np.abs(np.mean(x, axis=axis)),
+            permutation_type="samples",
+            alternative="greater",
+            n_resamples=2 ** len(differences) if len(differences) <= EXACT_UP_TO else RESAMPLES,
+            batch=_batch(differences),
+            rng=np.random.default_rng(seed),
+        ).pvalue
+    )
+
+
+def _batch(values: np.ndarray) -> int:
+    return max(1, BATCH // len(values))
 
 
 def two_level_interval(
-    values: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0, lowest: float = 0.0
+    values: np.ndarray, seed: int = 0, lowest: float = 0.0, wholes: np.ndarray | None = None, resamples: int = RESAMPLES
 ) -> Estimate:
     """The mean and its percentile bootstrap interval; seeds and tasks are resampled independently.
 
     This is the bootstrap of Owen (2007, "The pigeonhole bootstrap") for crossed random effects. With S seeds it
     counts the variance between seeds only (S - 1)/S times, so that few seeds give a slightly narrow interval.
-    The other arguments, and the interval of equal values, are those of `bootstrap_interval`.
 
     Args:
         values: [S, T], a row per seed and a column per task.
-        level: Confidence level of the interval.
-        resamples: Number of bootstrap resamples.
         seed: Seed of the resampling.
         lowest: Lowest possible value; the highest is 1.
-    """
-    return two_level_ratio(values, np.ones_like(values), level, resamples, seed, lowest)
-
-
-def two_level_ratio(
-    parts: np.ndarray,
-    wholes: np.ndarray,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    lowest: float = 0.0,
-) -> Estimate:
-    """The ratio of two sums, for example of right pairs to pairs, and its interval as in `two_level_interval`.
-
-    `parts` and `wholes` are [S, T], 0 and 0 for a seed that says nothing about a task. Resamples without any whole are
-    left out.
+        wholes: [S, T]; then the estimate is the sum of the values divided by the sum of these, for example of right
+            pairs by pairs. Both are 0 for a seed that says nothing about a task.
+        resamples: Number of bootstrap resamples. Those without any whole are left out.
 
     Raises:
         UserError: A value is not a finite number.
     """
-    seeds, tasks = parts.shape
-    known = wholes != 0
-    if not np.isfinite(parts).all() or not np.isfinite(wholes).all():
+    seeds, tasks = values.shape
+    wholes = np.ones_like(values) if wholes is None else wholes
+    if not np.isfinite(values).all() or not np.isfinite(wholes).all():
         raise UserError("a value of a seed and a task is no number: grade its dialogues again.")
-    ratios = parts[known] / wholes[known]
+    known = wholes != 0
+    ratios = values[known] / wholes[known]
     if len(ratios) and np.ptp(ratios) <= ROUNDING:
-        return replace(with_width(float(ratios[0]), int(known.any(0).sum()), level, lowest), tasks=tasks)
+        return replace(with_width(float(ratios[0]), int(known.any(0).sum()), lowest), tasks=tasks)
     draw = np.random.default_rng(seed)
     by_seed = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples)
     by_task = draw.multinomial(tasks, np.full(tasks, 1 / tasks), resamples)
-    above, below = (np.einsum("rt,rt->r", by_seed @ values, by_task) for values in (parts, wholes))
-    low, high = np.quantile(above[below > 0] / below[below > 0], [(1 - level) / 2, (1 + level) / 2])
-    return Estimate(float(parts.sum() / wholes.sum()), float(low), float(high), tasks)
+    above, below = (np.einsum("rt,rt->r", by_seed @ part, by_task) for part in (values, wholes))
+    low, high = np.quantile(above[below > 0] / below[below > 0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(float(values.sum() / wholes.sum()), float(low), float(high), tasks)
 
 
 def two_level_p(differences: np.ndarray) -> float:
@@ -279,10 +259,7 @@ def check_k(samples_by_task: Mapping[str, int], k: int) -> None:
 
 
 def win_share(a: Sequence[float], b: Sequence[float]) -> float:
-    """How often a random value of `a` is above a random one of `b`; ties count half. Raises ValueError if one is
-    empty."""
-    if not len(a) or not len(b):
-        raise ValueError("a share of wins needs values on both sides")
+    """How often a random value of `a` is above a random one of `b`, neither empty; ties count half."""
     gaps = np.subtract.outer(np.asarray(a, dtype=float), np.asarray(b, dtype=float))
     return float((np.sign(gaps) + 1).mean() / 2)
 
@@ -295,27 +272,3 @@ def percent_text(estimate: Mapping[str, float]) -> str:
 def interval_text(low: float, high: float, sign: str = "") -> str:
     """An interval in percent for people: 10.0 to 14.6; of a difference, with the `sign` "+": -1.0 to +14.6."""
     return f"{100 * low:{sign}.1f} to {100 * high:{sign}.1f}"
-
-
-def _sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> float:
-    from scipy.stats import permutation_test
-
-    differences = differences[np.abs(differences) > ROUNDING]
-    if len(differences) < 2:  # both signs of a single difference are equally far from 0
-        return 1.0
-    patterns = 2 ** len(differences) if len(differences) <= EXACT_UP_TO else resamples
-    return float(
-        permutation_test(
-            (differences,),
-            lambda x, axis: np.abs(np.mean(x, axis=axis)),
-            permutation_type="samples",
-            alternative="greater",
-            n_resamples=patterns,
-            batch=_batch(differences),
-            rng=np.random.default_rng(seed),
-        ).pvalue
-    )
-
-
-def _batch(values: np.ndarray) -> int:
-    return max(1, BATCH // len(values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
     `cosine_similarity`; code (`tests`) has `tests_passed` and `success`; everything else has `reward` and `success`.
 
     Args:
-        trajectories: All dialogues of the run, failed ones included; they are read once and not kept.
+        trajectories: All dialogues of the run, failed ones included.
         k: If above 1, also report the best of k dialogues per task. Tasks with fewer than k graded dialogues are left
             out of it; their number is reported.
         seed: Random seed of the bootstrap.
@@ -46,66 +46,52 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
         ungradable_tasks, failures, failed_tests, missing_modules, best_of_k?} and one estimate {mean, low, high, tasks}
         per measure. The measures are absent if no dialogue is graded.
     """
-    counts: dict[str, Counter[str]] = {name: Counter() for name in ("humans", *COUNTS)}
-    tasks: set[str] = set()
-    rewards: dict[str, list[float]] = {}
-    turns: list[int] = []
-    ungradable: dict[str, str] = {}  # reason by task
-    named: dict[str, str] = {}  # encoder and rules
-    dialogues = unexplained = 0
-    has_pages = has_tests = False
-    for one in trajectories:
-        dialogues += 1
-        tasks.add(one.task.id)
-        if one.human_label is not None:
-            counts["humans"][one.human_label] += 1
-        if one.ending == "failed":
-            counts["failed_dialogues"][(one.failure or {}).get("kind", "unknown")] += 1
-            continue
-        grade = one.grade or {}
-        named = {name: grade[name] for name in ("encoder", "rules") if grade.get(name)} | named
-        has_pages |= "similarity" in grade or "encoder" in grade
-        has_tests |= "tests" in grade or bool(one.task.test_cases)
-        if grade.get("machine"):
-            counts["machine_failures"][grade["machine"].partition(":")[0]] += 1
-        if grade.get("ungradable"):
-            ungradable[one.task.id] = grade["ungradable"]
-        if one.reward is None:
-            continue
-        rewards.setdefault(one.task.id, []).append(one.reward)
-        turns.append(one.turns)
-        failed = [test for test in grade.get("tests", ()) if not test["passed"]]
-        counts["failed_tests"].update(test["reason"] for test in failed)
-        messages = [str(test.get("message")) for test in failed]
-        counts["missing_modules"].update({name[1] for text in messages if (name := MISSING_MODULE.match(text))})
-        if one.reward != 1.0 and grade.get("failure") is not None:
-            counts["failures"][grade["failure"]] += 1
-        elif one.reward != 1.0:
-            unexplained += 1
-    if unexplained and has_tests and not has_pages:  # a page or a graded reward below 1 has not failed by itself
-        counts["failures"]["wrong answer"] += unexplained
-
-    summary: dict[str, Any] = {
-        "dialogues": dialogues,
-        "humans": dict(Counter(dict(sorted(counts["humans"].items()))).most_common()),
-        "graded": len(turns),
-        "tasks": len(tasks),
-        "ungradable_tasks": ungradable,
-        **{name: dict(counts[name].most_common()) for name in COUNTS},
-        **named,
+    rows = list(trajectories)
+    played = [(one, one.grade or {}) for one in rows if one.ending != "failed"]
+    graded = [(one, grade) for one, grade in played if one.reward is not None]
+    has_pages = any("similarity" in grade or "encoder" in grade for _, grade in played)
+    has_tests = any("tests" in grade or one.task.test_cases for one, grade in played)
+    # A page, or a reward of one's own grader, that is below 1 has not failed by itself.
+    unexplained = "wrong answer" if has_tests and not has_pages else None
+    failed_tests = [[test for test in grade.get("tests", ()) if not test["passed"]] for _, grade in graded]
+    counts = {
+        "failures": [grade.get("failure") or unexplained for one, grade in graded if one.reward != 1.0],
+        "failed_tests": [test["reason"] for tests in failed_tests for test in tests],
+        "missing_modules": [name for tests in failed_tests for name in _missing_modules(tests)],
+        "failed_dialogues": [(one.failure or {}).get("kind", "unknown") for one in rows if one.ending == "failed"],
+        "machine_failures": [grade["machine"].partition(":")[0] for _, grade in played if grade.get("machine")],
     }
+    summary: dict[str, Any] = {
+        "dialogues": len(rows),
+        "humans": dict(Counter(sorted(label for one in rows if (label := one.human_label))).most_common()),
+        "graded": len(graded),
+        "tasks": len({one.task.id for one in rows}),
+        "ungradable_tasks": {one.task.id: grade["ungradable"] for one, grade in played if grade.get("ungradable")},
+        **{name: dict(Counter(filter(None, counts[name])).most_common()) for name in COUNTS},
+    }
+    for _, grade in played:
+        summary |= {name: grade[name] for name in ("encoder", "rules") if grade.get(name)}
     if summary.get("rules") == "paper":
         summary["rules"] = "those of the release, for comparison only"
-    if turns:
+    if graded:
+        rewards: dict[str, list[float]] = {}
+        for one, _ in graded:
+            rewards.setdefault(one.task.id, []).append(one.reward or 0.0)
         success = {task: [float(reward == 1.0) for reward in values] for task, values in rewards.items()}
         measures = {"tests_passed" if has_tests else "reward": rewards, "success": success}
         if has_pages:
             measures = {"cosine_similarity": rewards}
-        summary |= {key: bootstrap_interval(values, seed=seed).to_dict() for key, values in measures.items()}
-        summary["turns"] = float(np.mean(turns))
+        summary |= {key: bootstrap_interval(values, seed).to_dict() for key, values in measures.items()}
+        summary["turns"] = float(np.mean([one.turns for one, _ in graded]))
         if k > 1:
             summary["best_of_k"] = _best_of_k(measures, k, seed)
     return summary
+
+
+def _missing_modules(failed: Sequence[Mapping]) -> set[str]:
+    """The modules that the failed tests of an answer did not find."""
+    found = (MISSING_MODULE.match(str(test.get("message"))) for test in failed)
+    return {match[1] for match in found if match}
 
 
 def _best_of_k(measures: Mapping[str, Mapping[str, list[float]]], k: int, seed: int) -> dict:
@@ -116,7 +102,7 @@ def _best_of_k(measures: Mapping[str, Mapping[str, list[float]]], k: int, seed: 
     if enough:
         for key, by_task in measures.items():
             best = {task: best_of_k(by_task[task], k) for task in enough}
-            found[key] = bootstrap_interval(best, seed=seed).to_dict()
+            found[key] = bootstrap_interval(best, seed).to_dict()
     return found
 
 

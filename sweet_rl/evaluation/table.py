@@ -122,46 +122,45 @@ def _humans(comparison: Mapping) -> set[str]:
 
 
 def _runs(comparison: Mapping, paper: Mapping[str, Mapping[str, Any]]) -> Table:
-    measure, baselines = comparison["measure"], comparison["baselines"]
-    known = PAPER_COLUMNS.get(measure, {})
+    runs, measure = comparison["runs"], comparison["measure"]
+    of_paper = {name: _paper_row(figures, PAPER_COLUMNS.get(measure, {})) for name, figures in paper.items()}
+    mixed = len(_humans(comparison)) > 1
+    rows = [_row(run, measure, mixed) | of_paper.pop(run["name"], {}) for run in runs]
+    rows += [{"run": name, **row} for name, row in of_paper.items() if row]
     numbers = ["seeds", "tests passed %", f"{measure} %", "±", "95 % interval", "failed", "turns", "agent tokens"]
-    numbers += [f"paper: {heading}" for heading in known.values()]
-    words = ["paper: model", *(f"{measure} vs {name}" for name in baselines), "simulated human"]
-    any_failed, mixed = any(run["failed"] for run in comparison["runs"]), len(_humans(comparison)) > 1
-    rows = []
-    for run in comparison["runs"]:
-        row = {"run": run["name"], "seeds": str(run["seeds"]), **_of_paper(paper.get(run["name"], {}), known)}
-        if "tests_passed" in run:
-            row["tests passed %"] = f"{100 * run['tests_passed']['mean']:.1f}"
-        row[f"{measure} %"] = f"{100 * run[measure]['mean']:.1f}"
-        row["95 % interval"] = interval_text(run[measure]["low"], run[measure]["high"])
-        row["turns"] = f"{run['turns']:.2f}"
-        if run[f"{measure}_spread"] is not None:
-            row["±"] = f"{100 * run[f'{measure}_spread']:.1f}"
-        if any_failed:
-            row["failed"] = f"{run['failed']} of {run['dialogues']}"
-        if run["tokens"] is not None:
-            row["agent tokens"] = f"{run['tokens']:.0f}"
-        for name, gap in run["difference_to"].items():
-            row[f"{measure} vs {name}"] = _difference(gap, run["wins_against"][name])
-        if mixed:
-            row["simulated human"] = ", ".join(run["humans"])
-        rows.append(row)
-    names = {run["name"] for run in comparison["runs"]}
-    for name, figures in paper.items():
-        if name not in names and (row := _of_paper(figures, known)):
-            rows.append({"run": name, **row})
-    numbers, words = ([name for name in part if any(name in row for row in rows)] for part in (numbers, words))
+    numbers += [f"paper: {heading}" for heading in PAPER_COLUMNS.get(measure, {}).values()]
+    words = ["paper: model", *(f"{measure} vs {name}" for name in comparison["baselines"]), "simulated human"]
+    numbers, words = ([name for name in part if any(row.get(name) for row in rows)] for part in (numbers, words))
     headings = ["run", *numbers, *words]
     return Table([headings, *([row.get(name, "") for name in headings] for row in rows)], len(numbers))
 
 
-def _of_paper(figures: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, str]:
+def _row(run: Mapping[str, Any], measure: str, mixed: bool) -> dict[str, str]:
+    """The cells of a run by heading."""
+    row = {
+        "run": run["name"],
+        "seeds": str(run["seeds"]),
+        f"{measure} %": f"{100 * run[measure]['mean']:.1f}",
+        "95 % interval": interval_text(run[measure]["low"], run[measure]["high"]),
+        "failed": f"{run['failed']} of {run['dialogues']}" if run["failed"] else "",
+        "turns": f"{run['turns']:.2f}",
+        "simulated human": ", ".join(run["humans"]) if mixed else "",
+    }
+    if "tests_passed" in run:
+        row["tests passed %"] = f"{100 * run['tests_passed']['mean']:.1f}"
+    if run[f"{measure}_spread"] is not None:
+        row["±"] = f"{100 * run[f'{measure}_spread']:.1f}"
+    if run["tokens"] is not None:
+        row["agent tokens"] = f"{run['tokens']:.0f}"
+    for name, gap in run["difference_to"].items():
+        row[f"{measure} vs {name}"] = _difference(gap, run["wins_against"][name])
+    return row
+
+
+def _paper_row(figures: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, str]:
     """The cells of a row of the paper; empty if it has none of the figures `known`."""
     cells = {f"paper: {heading}": f"{figures[key]:.1f}" for key, heading in known.items() if key in figures}
-    if cells and "model" in figures:
-        cells["paper: model"] = str(figures["model"])
-    return cells
+    return cells | {"paper: model": str(figures.get("model", ""))} if cells else {}
 
 
 def _steps(comparison: Mapping) -> Table:

@@ -37,7 +37,6 @@ import inspect
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 import textwrap
@@ -85,37 +84,27 @@ class prefix:
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag of a script.
+    """One flag of a script: a parameter of `main`, or the `field` of the `group` that is that parameter.
 
-    Attributes:
-        name: Name without the dashes.
-        kind: Annotation that its value is checked against.
-        default: Default value; MISSING if the flag is required.
-        help: Text from the docstring of the group or of `main`.
-        aliases: Other names that mean the same.
-        parameter: Parameter of `main` that it is, or is a part of.
-        group: Dataclass that it is a field of; None for a parameter of its own.
-        field: Name of that field.
+    A required flag has the default MISSING.
     """
 
     name: str
     kind: Any
     default: Any
     help: str
-    aliases: tuple[str, ...]
-    parameter: str
+    aliases: tuple[str, ...] = ()
+    parameter: str = ""
     group: type[Any] | None = None
     field: str = ""
 
 
 CONFIG = Flag(
-    name="config",
-    kind=str | None,
-    default=None,
-    help="YAML file of settings, or the name of a packaged one; a flag on the command line wins. For example "
+    "config",
+    str | None,
+    None,
+    "YAML file of settings, or the name of a packaged one; a flag on the command line wins. For example "
     "paper/backend/critic.yaml.",
-    aliases=(),
-    parameter="config",
 )
 """The flag that every script has."""
 
@@ -139,13 +128,12 @@ def run(main: Callable[..., Any], words: Sequence[str] | None = None, released: 
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch|transformers")  # not for users of a step
     atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
     words = sys.argv[1:] if words is None else list(words)
-    _running.add(main)
     try:
         if "--help" in words or "-h" in words:
             print(help_text(main), flush=True)
             return
         with extras_named():
-            main(**arguments(main, parse_flags(main, words, released)))
+            main(**parse(main, words, released))
         leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -161,15 +149,6 @@ def run(main: Callable[..., Any], words: Sequence[str] | None = None, released: 
     except KeyboardInterrupt:
         print("\ninterrupted: run the same command again to continue", file=sys.stderr)
         sys.exit(130)
-
-
-_running: set[Callable[..., Any]] = set()
-
-
-def command_line() -> str | None:
-    """The command that runs here, for a shell, without keys; None outside of `run`."""
-    script = sys.argv[0].removeprefix(os.getcwd() + os.sep)
-    return shlex.join(map(masked, ["python", script, *sys.argv[1:]])) if _running else None
 
 
 def leave_process_group() -> None:
@@ -197,7 +176,7 @@ def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
     helps, hints = argument_docs(main.__doc__), typing.get_type_hints(main, include_extras=True)
     for name, parameter in inspect.signature(main).parameters.items():
         default = MISSING if parameter.default is parameter.empty else parameter.default
-        kind, marks = _split(hints.get(name, str if default in (None, MISSING) else type(default)))
+        kind, marks = _split(hints[name])
         group = group_of(kind)
         if group is None:
             flags.append(Flag(name, kind, default, helps.get(name, ""), _aliases(marks), name))
@@ -210,39 +189,32 @@ def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
 
 
 def _flags_of_group(group: type[Any], parameter: str, default: Any, marks: tuple[Any, ...]) -> list[Flag]:
-    named = next((mark for mark in marks if isinstance(mark, prefix)), prefix())
+    names = next((mark for mark in marks if isinstance(mark, prefix)), prefix())
     hints = typing.get_type_hints(group, include_extras=True)
     helps: dict[str, str] = {}
     for base in reversed(group.__mro__):
-        helps |= argument_docs(vars(base).get("__doc__"))
-    fields = {field.name: field for field in dataclasses.fields(group) if field.init}
-    if unknown := named.renamed.keys() - fields.keys():
-        raise TypeError(f"prefix: {group.__name__} has no fields {', '.join(sorted(unknown))}.")
+        helps |= argument_docs(base.__dict__.get("__doc__"))
     flags = []
-    for key, field in fields.items():
-        name = named.renamed.get(key, named.text + key)
-        if name is None:
+    for field in dataclasses.fields(group):
+        name = names.renamed.get(field.name, names.text + field.name)
+        if name is None or not field.init:
             continue
-        kind, own_marks = _split(hints[key])
-        aliases = tuple(named.text + other for other in _aliases(own_marks))
-        value = _default(field, default)
-        flags.append(Flag(name, kind, value, helps.get(key, ""), aliases, parameter, group, key))
+        kind, own_marks = _split(hints[field.name])
+        value = field.default if field.default_factory is MISSING else field.default_factory()
+        if isinstance(default, group):
+            value = getattr(default, field.name)
+        elif default is None and value is MISSING:
+            value = None
+        aliases = tuple(names.text + other for other in _aliases(own_marks))
+        flags.append(Flag(name, kind, value, helps.get(field.name, ""), aliases, parameter, group, field.name))
     return flags
-
-
-def _default(field: dataclasses.Field, group: Any) -> Any:
-    if dataclasses.is_dataclass(group):
-        return getattr(group, field.name)
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return None if group is None and field.default is MISSING else field.default
 
 
 def group_of(kind: Any) -> type[Any] | None:
     """The dataclass that `kind` is, or is with `| None`; None for any other annotation."""
     kinds = [one for one in kinds_of(kind) if one is not type(None)]
-    alone = kinds[0] if len(kinds) == 1 else None
-    return alone if isinstance(alone, type) and dataclasses.is_dataclass(alone) else None
+    is_group = len(kinds) == 1 and isinstance(kinds[0], type) and dataclasses.is_dataclass(kinds[0])
+    return kinds[0] if is_group else None
 
 
 def kinds_of(kind: Any) -> tuple[Any, ...]:
@@ -273,10 +245,44 @@ def parse(main: Callable[..., Any], words: Sequence[str], released: Released = O
     """The arguments for `main`: its own parameters that were given, and its groups.
 
     Raises:
-        UserError: Unknown, missing, contradicting or ill-typed settings.
+        UserError: Unknown, missing, contradicting or ill-typed settings, or a group refuses its values.
         TypeError: `main` has two settings of the same name.
     """
     return arguments(main, parse_flags(main, words, released))
+
+
+def arguments(main: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments for `main` of the values of its flags. Raises as `parse` does."""
+    flags = flags_of(main)
+    missing = [name for name, flag in flags.items() if flag.default is MISSING and name not in values]
+    if missing:
+        raise UserError(f"missing: {', '.join('--' + name for name in missing)} (no default). See --help.")
+    built: dict[str, Any] = {}
+    for name, parameter in inspect.signature(main).parameters.items():
+        members = [flag for flag in flags.values() if flag.parameter == name]
+        given = {flag.field: values[flag.name] for flag in members if flag.name in values}
+        group = members[0].group
+        if group is None:
+            built |= {name: given[""]} if given else {}
+        elif given or parameter.default is parameter.empty:
+            built[name] = _built(group, parameter.default, given, {flag.field: flag.name for flag in members})
+    return built
+
+
+def _built(group: type[Any], default: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
+    """A group of settings; the error of its `__post_init__` names the flags as this script does."""
+    if missing := [names[field] for field in _required(group) if default is None and field not in given]:
+        raise UserError(f"missing: {', '.join('--' + name for name in missing)}. See --help.")
+    try:
+        return dataclasses.replace(default, **given) if isinstance(default, group) else group(**given)
+    except UserError as error:
+        text = re.sub(r"--(\w+)", lambda match: "--" + names.get(match[1], match[1]), str(error))
+        raise type(error)(text) from error
+
+
+def _required(group: type[Any]) -> list[str]:
+    """The fields of a dataclass that have no default."""
+    return [f.name for f in dataclasses.fields(group) if f.init and f.default is f.default_factory is MISSING]
 
 
 def parse_flags(main: Callable[..., Any], words: Sequence[str], released: Released = OURS) -> dict[str, Any]:
@@ -329,14 +335,15 @@ def _joined(words: Sequence[str], several: Sequence[str]) -> list[str]:
     joined: list[str] = []
     name = ""
     for word in words:
+        if re.fullmatch(r"--local[_-]rank=\d+", word):  # DeepSpeed's launcher adds it and sets LOCAL_RANK
+            continue
         if word.startswith("-") and not re.match(r"-\.?\d", word):
             name = word.lstrip("-").partition("=")[0].replace("-", "_")
         elif name in several:
             word = f"{joined[-1]}{',' if '=' in joined[-1] else '='}{word}"
             joined.pop()
         joined.append(word)
-    launched = "LOCAL_RANK" in os.environ  # DeepSpeed's launcher adds --local_rank=N, which says the same
-    return [word for word in joined if not (launched and re.fullmatch(r"--local[_-]rank=\d+", word))]
+    return joined
 
 
 def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) -> dict[str, Any]:
@@ -344,9 +351,10 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for where, (name, text) in given.items():
+        if name in REMOVED:
+            raise UserError(f"{where} is gone: {REMOVED[name]}")
         if name not in names:
-            remedy = REMOVED.get(name, "--help lists the flags.")
-            raise UserError(f"{where} is gone: {remedy}" if name in REMOVED else f"unknown setting {where}. {remedy}")
+            raise UserError(f"unknown setting {where}. --help lists the flags.")
         flag = names[name]
         value = as_kind(text, flag.kind, where)
         if value in ("True", "False"):
@@ -359,36 +367,28 @@ def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) ->
     return values
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind, config=ConfigDict(coerce_numbers_to_str=True, allow_inf_nan=False))
+_adapter = cache(lambda kind: TypeAdapter(kind, config=ConfigDict(coerce_numbers_to_str=True, allow_inf_nan=False)))
 
 
 def as_kind(value: Any, kind: Any, where: str) -> Any:
     """A value of the command line or of YAML as the annotated type. Lists are text with commas, mappings are YAML.
 
-    Args:
-        value: Text, or a value of YAML.
-        kind: Annotation of the flag.
-        where: Flag or key of a config, for the message.
-
     Raises:
-        UserError: The value is not of the type.
+        UserError: The value is not of the type; `where` names its flag, or its key in a config.
     """
     kinds = kinds_of(kind)
+    origins = {typing.get_origin(one) or one for one in kinds}
     choices = [choice for one in kinds if typing.get_origin(one) is Literal for choice in typing.get_args(one)]
-    if choices and str(value) in map(str, choices):
+    if str(value) in map(str, choices):
         return next(choice for choice in choices if str(choice) == str(value))
-    if type(None) in kinds and isinstance(value, str) and value.lower() in ("none", "null"):
+    if isinstance(value, str) and type(None) in kinds and value.lower() in ("none", "null"):
         return None
-    read, origins = value, {typing.get_origin(one) or one for one in kinds}
+    read = value
     try:
         if isinstance(value, str) and dict in origins:
             read = yaml.safe_load(value)
-        elif origins & {list, tuple} and isinstance(value, str):
+        elif isinstance(value, str) and origins & {list, tuple}:
             read = [item.strip() for item in value.strip("[]()").split(",") if item.strip()]
-        elif origins & {list, tuple} and value is not None and not isinstance(value, list | tuple):
-            read = [value]
         return _adapter(kind).validate_python(read)
     except ValidationError as error:
         expected = [one["msg"].removeprefix("Input ") for one in error.errors(include_url=False)]
@@ -400,16 +400,14 @@ def as_kind(value: Any, kind: Any, where: str) -> Any:
 def read_config(path: str) -> dict[str, Any]:
     """The settings of a `--config` file. Raises UserError if it is none that can be read."""
     try:
-        content = yaml.safe_load(find_config(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(
-            f"--config {path}: {error.strerror}. Give the path of a YAML file, or the name of a packaged one."
-        ) from error
+        content = yaml.safe_load(find_config(path).read_text(encoding="utf-8")) or {}
+    except FileNotFoundError as error:
+        raise UserError(f"--config {path}: there is no such file, here or in the package's configs.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path}: not a YAML file that can be read. {error}") from error
-    if not isinstance(content or {}, dict):
-        raise UserError(f"--config {path}: expected lines 'name: value', found {type(content).__name__}.")
-    return content or {}
+    if not isinstance(content, dict):
+        raise UserError(f"--config {path}: expected lines 'name: value', found a {type(content).__name__}.")
+    return content
 
 
 def packaged_config(name: str) -> Path:
@@ -428,50 +426,11 @@ def find_config(path: str) -> Path:
 # Groups of settings -------------------------------------------------------------------------------------------------
 
 
-def arguments(main: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `main` from the values of its flags: groups are built, other values passed on.
-
-    Raises UserError for missing flags, and those of the groups' `__post_init__` with the flags' own names.
-    """
-    flags = flags_of(main)
-    built: dict[str, Any] = {}
-    missing = [name for name, flag in flags.items() if flag.default is MISSING and name not in values]
-    for name, parameter in inspect.signature(main).parameters.items():
-        members = [flag for flag in flags.values() if flag.parameter == name]
-        given = {flag.field: values[flag.name] for flag in members if flag.name in values}
-        group = members[0].group if members else group_of(_split(typing.get_type_hints(main)[name])[0])
-        if group is None:
-            built |= {name: given[""]} if given else {}
-            continue
-        if not given and parameter.default is not parameter.empty:
-            continue
-        if parameter.default is None:
-            missing += [flag.name for flag in members if flag.field in _required(group) and flag.field not in given]
-        if not missing:
-            built[name] = _built(group, parameter.default, given, {flag.field: flag.name for flag in members})
-    if missing:
-        raise UserError(f"missing: {', '.join('--' + name for name in missing)} (no default). See --help.")
-    return built
-
-
-def _built(group: type[Any], default: Any, given: dict[str, Any], names: dict[str, str]) -> Any:
-    try:
-        return dataclasses.replace(default, **given) if isinstance(default, group) else group(**given)
-    except UserError as error:
-        text = re.sub(r"--(\w+)", lambda match: "--" + names.get(match[1], match[1]), str(error))
-        raise type(error)(text) from error
-
-
-def _required(group: type[Any]) -> list[str]:
-    """The fields of a dataclass that have no default."""
-    return [f.name for f in dataclasses.fields(group) if f.init and f.default is f.default_factory is MISSING]
-
-
 def build(group: type[Any], values: Mapping[str, Any], where: str) -> Any:
     """The dataclass `group` with the fields that a mapping gives, checked against their annotations.
 
     Args:
-        group: Dataclass of settings. A field that is a dataclass takes a mapping.
+        group: Dataclass of settings.
         values: Value by field, as a flag of type dict or a mapping in a config gives them.
         where: Flag that gave the values, for example "--critic_settings", for messages.
 
@@ -479,33 +438,19 @@ def build(group: type[Any], values: Mapping[str, Any], where: str) -> Any:
         UserError: A field is unknown, missing or of another type, or the dataclass refuses its values.
     """
     hints = typing.get_type_hints(group)
-    fields = [field.name for field in dataclasses.fields(group) if field.init]
-    given = {}
-    for name, value in values.items():
-        if name not in fields:
-            raise UserError(f"{where}: unknown setting {name!r}. Known: {', '.join(fields)}.")
-        inner, place = group_of(hints[name]), f"{name!r} in {where}"
-        if inner is not None and isinstance(value, Mapping):
-            given[name] = build(inner, value, place)
-        else:
-            given[name] = as_kind(value, hints[name], place)
-    if missing := [name for name in _required(group) if name not in given]:
+    if unknown := sorted(values.keys() - {field.name for field in dataclasses.fields(group)}):
+        raise UserError(f"{where}: unknown setting {unknown[0]!r}. Known: {', '.join(hints)}.")
+    if missing := [name for name in _required(group) if name not in values]:
         raise UserError(f"{where}: missing {', '.join(missing)} (no default).")
-    try:
-        return group(**given)
-    except UserError as error:
-        raise type(error)(f"{where}: {error}") from error
+    return group(**{name: as_kind(value, hints[name], f"{name!r} in {where}") for name, value in values.items()})
 
 
 def to_settings(*groups: Any, **named: Any) -> dict[str, Any]:
-    """The settings that influence a result, for its manifest.
+    """The settings that influence a result, for its manifest: all values but those of fields marked UNRECORDED.
 
     Args:
         groups: Groups whose fields become keys of the result.
         named: Other settings by name; a group among them becomes an object of its own under that name.
-
-    Returns:
-        All values but those of fields marked UNRECORDED.
     """
     settings: dict[str, Any] = {}
     for part in (*map(_fields, groups), {key: _fields(value) for key, value in named.items()}):

@@ -53,13 +53,7 @@ class UserError(Exception):
 
 
 class NothingMade(UserError):
-    """A step that ran and gave nothing that another step could use. Its output stays unfinished."""
-
-    exit_status = 1
-
-
-class TooManyFailed(UserError):
-    """A step whose output is finished, but of whose items too many failed for its figures."""
+    """A step that ran and gave nothing that another step could use, or figures that stand for too few items."""
 
     exit_status = 1
 

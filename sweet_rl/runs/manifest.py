@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import platform
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -14,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import sweet_rl
-from sweet_rl.runs.cli import command_line
 from sweet_rl.runs.errors import UserError, masked
 from sweet_rl.runs.hub import local_path
-from sweet_rl.runs.texts import write_text
+from sweet_rl.runs.paths import write_text
 from sweet_rl.runs.user_file import hash_user_file
 
 FORMAT = 2
@@ -40,12 +41,12 @@ def new_manifest(settings: dict, inputs: Sequence[str | Path | None]) -> dict[st
     return {
         "format": FORMAT,
         "status": "running",
-        "command": command_line(),
+        "command": shlex.join(map(masked, ["python", *sys.argv])),
         "settings": json.loads(masked(json.dumps(settings, default=str))),
         "seed": settings.get("seed"),
         "inputs": {str(name): hash_input(name) for name in inputs if name is not None},
         "versions": dict(_versions()),
-        "started": _now(),
+        "started": now(),
     }
 
 
@@ -55,24 +56,14 @@ def check_same_run(old: dict, new: dict, output: str | Path) -> None:
     Raises:
         UserError: Other settings or inputs, each of which is named; or an unfinished run of an older format.
     """
-    was, now = _flat(old["settings"]), _flat(new["settings"])
-    changed = [
-        f"  {key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
-        for key in sorted(was.keys() | now.keys())
-        if was.get(key) != now.get(key)
-    ]
-    was, now = old["inputs"], new["inputs"]
-    if sorted(was.values()) != sorted(now.values()):  # a moved input is no change
-        changed += [
-            f"  input {name}: {_short(was.get(name))} -> {_short(now.get(name))}"
-            for name in sorted(was.keys() | now.keys())
-            if was.get(name) != now.get(name)
-        ]
+    changed = _changes(_flat(old["settings"]), _flat(new["settings"]))
+    if sorted(old["inputs"].values()) != sorted(new["inputs"].values()):  # a moved input is no change
+        was, now = ({f"input {name}": digest[:12] for name, digest in one["inputs"].items()} for one in (old, new))
+        changed += _changes(was, now)
     if changed:
-        state = "finished" if old["status"] == "finished" else "unfinished"
         lines = "\n".join(changed)
         raise UserError(
-            f"{output} belongs to a run ({state}) with other settings (as in its manifest, old -> new):\n{lines}\n"
+            f"{output} belongs to a run with other settings (as in its manifest, old -> new):\n{lines}\n"
             "Give the old settings to continue it, another output path to keep both, or --overwrite to start anew."
         )
     if old["status"] != "finished" and old.get("format") != FORMAT:
@@ -80,31 +71,6 @@ def check_same_run(old: dict, new: dict, output: str | Path) -> None:
             f"An earlier version of sweet_rl began {output}, and this one cannot continue it. Finish it with that "
             "version, choose another output path, or give --overwrite."
         )
-
-
-def finished(manifest: dict[str, Any], summary: dict) -> dict[str, Any]:
-    """The manifest of a run that has ended. Its CPU seconds are those of this process, not of one that was killed."""
-    summary = json.loads(json.dumps(summary, default=str))
-    ending = {"status": "finished", "finished": _now(), "cpu_seconds": _cpu_seconds_of_this_output()}
-    return manifest | ending | {"summary": summary}
-
-
-def reopened(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of a finished run that goes on."""
-    gone = ("finished", "summary", "cpu_seconds")
-    return {name: value for name, value in manifest.items() if name not in gone} | {"status": "running"}
-
-
-_cpu_seconds_noted = 0.0
-
-
-def _cpu_seconds_of_this_output() -> float:
-    """CPU seconds of this process and its ended children that no output has noted yet, so that none counts twice."""
-    global _cpu_seconds_noted
-    times = os.times()
-    spent = times.user + times.system + times.children_user + times.children_system
-    new, _cpu_seconds_noted = spent - _cpu_seconds_noted, spent
-    return round(new, 2)
 
 
 def manifest_of(path: Path) -> Path:
@@ -191,11 +157,15 @@ def _flat(settings: dict, prefix: str = "") -> dict[str, str]:
     return flat
 
 
-def _short(digest: str | None) -> str:
-    return "(not given)" if digest is None else f"content {digest[:12]}"
+def _changes(was: dict[str, str], now: dict[str, str]) -> list[str]:
+    return [
+        f"  {key}: {was.get(key, '(not given)')} -> {now.get(key, '(not given)')}"
+        for key in sorted(was.keys() | now.keys())
+        if was.get(key) != now.get(key)
+    ]
 
 
-def _now() -> str:
+def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 

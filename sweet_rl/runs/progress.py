@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, TextIO
+from collections.abc import Iterable
+from typing import Any
 
 from tqdm import tqdm
 
-TERMINAL_INTERVAL, FILE_INTERVAL = 1.0, 30.0  # seconds between two updates
 
-
-def progress_bar(iterable: Iterable | None = None, file: TextIO | None = None, **settings: Any) -> tqdm:
+def progress_bar(iterable: Iterable | None = None, **settings: Any) -> tqdm:
     """A bar of tqdm, updated every second on a terminal and every half minute elsewhere. Arguments as for tqdm."""
-    file = file or sys.stderr
-    interval = _interval(file)
-    return tqdm(iterable, file=file, mininterval=interval, maxinterval=interval, dynamic_ncols=True, **settings)
-
-
-def _interval(file: TextIO) -> float:
-    return TERMINAL_INTERVAL if file.isatty() else FILE_INTERVAL
-
-
-@contextlib.asynccontextmanager
-async def shown_regularly(show: Callable[[], None]) -> AsyncIterator[None]:
-    """Call `show` as often as bars are updated while the coroutines inside work, also if nothing comes from them."""
-
-    async def repeat() -> None:
-        while True:
-            await asyncio.sleep(_interval(sys.stderr))
-            show()
-
-    task = asyncio.create_task(repeat())
-    try:
-        yield
-    finally:
-        task.cancel()
+    seconds = 1 if sys.stderr.isatty() else 30
+    return tqdm(iterable, mininterval=seconds, maxinterval=seconds, dynamic_ncols=True, **settings)

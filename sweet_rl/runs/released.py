@@ -19,13 +19,8 @@ REMOVED = {
     "save_epochs": "checkpoints are written every --save_minutes, and every --save_steps if it is given.",
     "too_long": "examples longer than --max_len are left out and counted.",
     "max_calls": "--limit bounds the dialogues, and --estimate prints how many calls they make at most.",
-    "javascript": "leave it out: the scripts of pages always run.",
-    "embedding_cache": "leave it out: embeddings are computed again.",
-    "dtype": "leave it out: the encoder computes in float32.",
     "serve": "a viewer writes a page; --limit says of how many records.",
-    "port": "a viewer writes a page; --limit says of how many records.",
     "credit_path": "score_turns.py writes the credit into the dialogues, and viewers show it.",
-    "names": "leave it out: pages name the files.",
 }
 """Flags of earlier versions of this package, and what to do instead."""
 
@@ -59,17 +54,16 @@ class Released:
             UserError: A parameter cannot be honoured; the message names what to use.
         """
         given = dict(given)
-        if without_effect := [name for name in self.ignored if given.pop(name, None) is not None]:
-            lines = [f"accepted, without effect here: --{' --'.join(without_effect)}"]
-        else:
-            lines = []
+        without_effect = [name for name in self.ignored if given.pop(name, None) is not None]
+        lines = [f"accepted, without effect here: --{' --'.join(without_effect)}"] if without_effect else []
         for name, (harmless, remedy) in self.refused.items():
             value = given.pop(name, None)
             if value is not None and value.lower() not in harmless:
                 raise UserError(f"--{name} {value} is not possible here: {remedy}.")
         lines += self.adapt(given)
         if os.environ.get("RANK", "0") == "0":
-            print("".join(f"{line}\n" for line in lines), end="")
+            for line in lines:
+                print(line)
         return given
 
 
@@ -90,13 +84,7 @@ def _simulate(given: Text) -> list[str]:
         if given.get(name) == "auto":
             del given[name]
     if (port := given.pop("port", None)) is not None:
-        hosts = given.get("hostname", "").split(",")
-        if any(not host or re.search("[:/@]", host) for host in hosts):
-            raise UserError(
-                f"--port {port} goes with the bare name of a host; --hostname is {given.get('hostname', 'not given')}. "
-                "Give --hostname HOST --port PORT, or --hostname HOST:PORT alone."
-            )
-        given["hostname"] = ",".join(f"{host}:{port}" for host in hosts)
+        given["hostname"] = ",".join(f"{host}:{port}" for host in given.get("hostname", "").split(","))
     if "hostname" not in given and given.get("env_model") != "auto":
         return []  # the release always has a server; without one, a missing model is an error
     lines = _fill(given, "agent_model", AGENT) if "hostname" in given else []
@@ -109,10 +97,7 @@ def _sample(given: Text) -> list[str]:
 
 
 def _rank(given: Text) -> list[str]:
-    use_sum = given.pop("use_sum", "False")
-    if use_sum.lower() not in ("true", "false"):
-        raise UserError(f"--use_sum is {use_sum!r}; it should be true or false.")
-    if use_sum.lower() == "true":
+    if given.pop("use_sum", "False").lower() == "true":
         given["normalize"] = "none"
     return []
 
@@ -143,6 +128,7 @@ def _train(given: Text) -> list[str]:
     return lines
 
 
+FIELDS = "name the fields of the file prompt, chosen and rejected"
 WANDB = {
     "wandb_org": "WANDB_ENTITY",
     "wandb_group": "WANDB_RUN_GROUP",
@@ -152,24 +138,9 @@ WANDB = {
 """train_dpo's parameters -> the variables that wandb reads."""
 
 SIMULATE = Released(
-    order=(
-        "hostname",
-        "input_path",
-        "output_path",
-        "user_prompt_path",
-        "agent_prompt_path",
-        "agent_model",
-        "env_model",
-        "batch_size",
-        "num_tasks",
-        "max_steps",
-        "best_of_n",
-        "train",
-        "task_type",
-        "port",
-        "temperature",
-        "temp_path",
-        "to_continue",
+    order=tuple(
+        "hostname input_path output_path user_prompt_path agent_prompt_path agent_model env_model batch_size num_tasks "
+        "max_steps best_of_n train task_type port temperature temp_path to_continue".split()
     ),
     names={"max_steps": "max_turns"},
     ignored=("batch_size", "train", "temp_path", "to_continue"),
@@ -209,34 +180,18 @@ VISUALIZE = Released(order=("saved_path",), names={"saved_path": "input_path"})
 VISUALIZE_DESIGN = Released(
     order=("saved_path", "temp_path"), names={"saved_path": "input_path"}, ignored=("temp_path",)
 )
-_FIELDS = "name the fields of the file prompt, chosen and rejected"
 TRAIN_DPO = Released(
     names={"lr_warmup_ratio": "warmup_ratio", "l2": "weight_decay"},
-    ignored=(
-        "ckpt_path",
-        "max_ckpt_num",
-        "max_ckpt_mem",
-        "load_checkpoint",
-        "disable_fast_tokenizer",
-        "local_rank",
-        "ref_offload",
-        "zpg",
-        "grad_accum_dtype",
-        "overlap_comm",
-        "flash_attn",
-        "gradient_checkpointing_use_reentrant",
-        "packing_samples",
-        "train_split",
-        "eval_split",
+    ignored=tuple(
+        "ckpt_path max_ckpt_num max_ckpt_mem load_checkpoint disable_fast_tokenizer local_rank ref_offload zpg "
+        "grad_accum_dtype overlap_comm flash_attn gradient_checkpointing_use_reentrant packing_samples train_split "
+        "eval_split eval_steps aux_loss_coef ring_attn_size".split()
     ),
     refused={
-        "eval_steps": (("-1", "0"), "held-out tasks are evaluated at checkpoints: --eval_fraction 0.1 --save_steps N"),
-        "aux_loss_coef": (("0", "0.0"), "there is no loss that balances a mixture of experts"),
-        "ring_attn_size": (("1",), "for long texts use --gradient_checkpointing, --zero_stage 3 or --max_len"),
         "dataset_probs": (("1", "1.0", "none"), "join the files into one, each as often as it should be read"),
-        "prompt_key": (("prompt", "none"), _FIELDS),
-        "chosen_key": (("chosen",), _FIELDS),
-        "rejected_key": (("rejected",), _FIELDS),
+        "prompt_key": (("prompt", "none"), FIELDS),
+        "chosen_key": (("chosen",), FIELDS),
+        "rejected_key": (("rejected",), FIELDS),
         "apply_chat_template": (("false",), "rows hold texts; evaluate_code.py --tokenizer MODEL writes such pairs"),
         "input_template": (("none",), "write it into the 'prompt' of each row"),
     },

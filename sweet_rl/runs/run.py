@@ -24,15 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.runs.cli import print_summary
-from sweet_rl.runs.errors import NothingMade, RecordError, UserError
+from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.manifest import (
     DIRECTORY_MANIFEST,
     check_same_run,
-    finished,
     manifest_of,
     new_manifest,
+    now,
     read_manifest,
-    reopened,
     write_manifest,
 )
 from sweet_rl.runs.paths import check_paths
@@ -42,10 +41,15 @@ Show = Callable[[dict[str, Any]], None]
 
 
 class Output(AbstractContextManager):
-    """An output that this process alone writes: a path, its manifest, a lock."""
+    """An output that this process alone writes: a path, its manifest, a lock.
 
-    def __init__(self, path: Path, manifest: dict[str, Any], lock: int) -> None:
-        self.path, self.manifest, self._lock = path, manifest, lock
+    Attributes:
+        resuming: Whether an unfinished run with the same settings was there.
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any], lock: int, resuming: bool = False) -> None:
+        self.path, self.manifest, self._lock, self.resuming = path, manifest, lock, resuming
+        self._cpu_seconds = _cpu_seconds()
 
     @property
     def finished(self) -> bool:
@@ -57,16 +61,17 @@ class Output(AbstractContextManager):
         """The summary that `finish` was given, in this process or an earlier one; empty before."""
         return self.manifest.get("summary", {})
 
-    def show(self, show: Show | None = print_summary) -> dict[str, Any]:
+    def show(self, show: Show = print_summary) -> dict[str, Any]:
         """Print that the run is complete, then its summary; return the summary."""
         print(f"{self.path}: already complete")
-        if show is not None:
-            show(self.summary)
+        show(self.summary)
         return self.summary
 
     def finish(self, summary: dict[str, Any]) -> dict[str, Any]:
         """Mark the run as finished, and return its summary."""
-        self.manifest = finished(self.manifest, summary)
+        seconds = round(_cpu_seconds() - self._cpu_seconds, 2)  # of this process, not of one that was killed
+        self.manifest |= {"status": "finished", "finished": now(), "cpu_seconds": seconds}
+        self.manifest["summary"] = json.loads(json.dumps(summary, default=str))
         write_manifest(self.path, self.manifest)
         return self.summary
 
@@ -80,18 +85,6 @@ class Output(AbstractContextManager):
         self.close()
 
 
-class Model(Output):
-    """An open model directory.
-
-    Attributes:
-        resuming: Whether an unfinished run with the same settings was there.
-    """
-
-    def __init__(self, path: Path, manifest: dict[str, Any], lock: int, resuming: bool) -> None:
-        super().__init__(path, manifest, lock)
-        self.resuming = resuming
-
-
 class Run(Output):
     """An open JSONL output.
 
@@ -99,48 +92,36 @@ class Run(Output):
         done: Ids of the records on disk.
     """
 
-    def __init__(self, path: Path, manifest: dict[str, Any], lock: int, replaces: bool = False) -> None:
+    def __init__(self, path: Path, manifest: dict[str, Any], lock: int, begun: bool) -> None:
         super().__init__(path, manifest, lock)
-        self._replaces = replaces  # an old output is on disk, to be removed before the first write
-        self.done: set[str] = set()
-        if replaces:
-            return
-        for number, (line, row) in enumerate(self._lines(), start=1):
-            if not line.endswith(b"\n") and not self.finished:  # half written when the process was killed
-                os.ftruncate(lock, os.fstat(lock).st_size - len(line))
-                return
-            key = row.get("id")
-            if not isinstance(key, str) or key in self.done:
-                raise RecordError(
-                    f"{path}, line {number}: the id {key!r} is missing or repeated, so the run cannot be continued. "
-                    "Was the file edited? Give --overwrite to make it anew."
-                )
-            self.done.add(key)
+        self._begun = begun  # before, what is on disk may be an old output, which the first write replaces
+        self.done = {str(row.get("id")) for row in self.records()}
+
+    def records(self) -> Iterator[dict]:
+        """The records on disk, in the order in which they were written."""
+        yield from (row for _, row in self._lines())
 
     def _lines(self) -> Iterator[tuple[bytes, dict]]:
+        """Each line with its record. A line that was half written when the process was killed is cut off."""
+        if not self._begun:
+            return
         with open(self.path, "rb") as file:
             for number, line in enumerate(file, start=1):
-                half = not line.endswith(b"\n") and not self.finished
-                yield line, {} if half else parse_row(line, f"{self.path}, line {number}")
+                if not line.endswith(b"\n") and not self.finished:
+                    os.ftruncate(self._lock, os.fstat(self._lock).st_size - len(line))
+                    return
+                yield line, parse_row(line, f"{self.path}, line {number}")
 
     def write(self, record: dict) -> None:
-        """Append one record.
-
-        Raises:
-            ValueError: NaN, a missing or repeated `id`, or a finished run.
-            UserError: The disk is full. The half line is cut when the run goes on.
-        """
+        """Append one record. Raises ValueError for NaN, a missing or repeated `id`, and a finished run."""
         key = record.get("id")
         if not isinstance(key, str) or not key or key in self.done or self.finished:
             raise ValueError(f"{self.path}: a record with the id {key!r} cannot be added")
         text = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
         line = memoryview(text.encode("utf-8", "replace"))  # half of a surrogate pair could not be read again
-        self._remove_replaced()
-        try:
-            while line:
-                line = line[os.write(self._lock, line) :]
-        except OSError as error:
-            raise UserError(f"{self.path}: {error.strerror}. Make room, then give the same command again.") from error
+        self._begin()
+        while line:
+            line = line[os.write(self._lock, line) :]
         self.done.add(key)
 
     def write_missing(self, records: Iterable[dict]) -> None:
@@ -149,14 +130,8 @@ class Run(Output):
             if record["id"] not in self.done:
                 self.write(record)
 
-    def records(self) -> Iterator[dict]:
-        """The records on disk, in the order in which they were written."""
-        if not self._replaces:
-            yield from (row for _, row in self._lines())
-
     def sort(self, ids: Iterable[str]) -> None:
         """Sort the records by `ids`, so that their order does not depend on completion."""
-        self._remove_replaced()
         lines = {row["id"]: line for line, row in self._lines()}
         places = {key: place for place, key in enumerate(ids)}
         order = sorted(lines, key=lambda key: places.get(key, len(places)))
@@ -167,7 +142,9 @@ class Run(Output):
         """Remove the records for which `drop` is true, to be made again. A finished run that has some is reopened."""
         kept = {row["id"]: line for line, row in self._lines() if not drop(row)}
         if len(kept) < len(self.done):
-            self.manifest = reopened(self.manifest)
+            for name in ("finished", "summary", "cpu_seconds"):
+                self.manifest.pop(name, None)
+            self.manifest["status"] = "running"
             write_manifest(self.path, self.manifest)  # before any record goes
             self._replace(kept.values())
             self.done = set(kept)
@@ -182,13 +159,13 @@ class Run(Output):
         self.close()
         self._lock = _locked(self.path, os.O_RDWR | os.O_APPEND)
 
-    def _remove_replaced(self) -> None:
-        """Start the new output of an --overwrite. Killed in between, the output has no manifest and is refused."""
-        if self._replaces:
-            manifest_of(self.path).unlink(missing_ok=True)
+    def _begin(self) -> None:
+        """Before the first write: remove the old output of an --overwrite, and write the manifest of this run."""
+        if not self._begun:
+            manifest_of(self.path).unlink(missing_ok=True)  # killed after this, a file with old records is refused
             os.ftruncate(self._lock, 0)
             write_manifest(self.path, self.manifest)
-            self._replaces = False
+            self._begun = True
 
     def finish(
         self, summary: dict[str, Any], show: Show | None = print_summary, may_be_empty: bool = False
@@ -207,7 +184,7 @@ class Run(Output):
             show(summary)
         if not self.done and not may_be_empty:
             raise NothingMade(f"{self.path}: not a single record came out. The summary above says what was read.")
-        self._remove_replaced()
+        self._begin()
         return super().finish(summary)
 
 
@@ -234,28 +211,22 @@ def open_run(
     check_paths([path], inputs)
     check_output(path, overwrite)
     manifest = new_manifest(settings, inputs)
-    old = None if overwrite else read_manifest(path)
-    if old is not None and not _has_records(path, old):
-        old = None
-    if old is not None:
-        check_same_run(old, manifest, path)
+    existed = path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = _locked(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
-        if old is None and not overwrite:
-            write_manifest(path, manifest)
-        run = Run(path, old or manifest, lock, replaces=overwrite)
+        old = read_manifest(path) if existed and not overwrite else None
+        if old is not None and old["status"] != "finished" and not path.stat().st_size:
+            old = None  # it has no records, so it may have other settings
+        if old is not None:
+            check_same_run(old, manifest, path)
+        run = Run(path, old or manifest, lock, begun=old is not None)
     except BaseException:
         os.close(lock)
         raise
-    if drop is not None and not overwrite:
+    if drop is not None:
         run.remove(drop)
     return run
-
-
-def _has_records(path: Path, manifest: dict[str, Any]) -> bool:
-    """Whether an output can be continued or is finished: its file exists and, if unfinished, has a record."""
-    return path.exists() and (manifest["status"] == "finished" or path.stat().st_size > 0)
 
 
 def check_output(output_path: str | Path, overwrite: bool = False) -> None:
@@ -278,7 +249,7 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
 
 def open_model(
     path: str | Path, settings: dict, inputs: Sequence[str | Path | None] = (), overwrite: bool = False
-) -> Model:
+) -> Output:
     """Open a model directory as `open_run` opens a file. Of several processes only rank 0 opens it.
 
     `overwrite` empties a directory only if it holds a manifest: a mistyped path must not cost a home directory.
@@ -298,13 +269,13 @@ def open_model(
             )
         if old is not None and begun and not overwrite and old["status"] != "emptying":
             check_same_run(old, manifest, path)
-            return Model(path, old, lock, resuming=old["status"] != "finished")
+            return Output(path, old, lock, resuming=old["status"] != "finished")
         write_manifest(path, manifest | {"status": "emptying"})  # killed in between, the next run empties the rest
         for entry in path.iterdir():
             if entry.name != DIRECTORY_MANIFEST:
                 shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         write_manifest(path, manifest)
-        return Model(path, manifest, lock, resuming=False)
+        return Output(path, manifest, lock)
     except BaseException:
         os.close(lock)
         raise
@@ -319,3 +290,9 @@ def _locked(path: Path, flags: int) -> int:
         os.close(lock)
         raise UserError(f"{path} is being written by another process. Wait for it, or choose another path.") from error
     return lock
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and of its ended children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, TypeVar
 
 from sweet_rl.runs.cli import UNRECORDED
@@ -47,7 +48,7 @@ def shard_of(items: Sequence[Item], shard: str | None) -> Sequence[Item]:
     """
     if shard is None:
         return items
-    numbers = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard.strip())
+    numbers = re.fullmatch(r"(\d+)/(\d+)", shard)
     number, count = map(int, numbers.groups()) if numbers else (0, 0)
     if not 1 <= number <= count:
         raise UserError(f"--shard is {shard!r}; it must be i/n with i from 1 to n, for example 1/4, 2/4, 3/4 and 4/4.")
@@ -94,7 +95,7 @@ async def write_results(
                 run.write(record)
                 bar.update()
     if failures:
-        kinds: Counter[str] = Counter()
+        kinds = Counter[str]()
         for error, count in failures:
             kinds[error.kind] += count
         counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
@@ -108,32 +109,23 @@ async def write_results(
 async def as_they_finish(
     items: Iterable[Item], work: Callable[[Item], Awaitable[Result]], concurrency: int
 ) -> AsyncIterator[Result]:
-    """Yield the results of work(item) in the order in which they finish, at most `concurrency` at the same time.
+    """Yield the results of work(item) as they finish, at most `concurrency` at the same time.
 
     An item is taken from the iterable when a place is free. An exception of an item is raised here and cancels the
     others.
     """
     waiting = iter(items)
-    running: set[asyncio.Future[Result]] = set()
-    finished: asyncio.Queue[asyncio.Future[Result]] = asyncio.Queue()
-
-    def start() -> bool:
-        for item in waiting:
-            task = asyncio.ensure_future(work(item))
-            running.add(task)
-            task.add_done_callback(finished.put_nowait)
-            return True
-        return False
-
+    running: list[asyncio.Future[Result]] = []
     try:
-        while len(running) < concurrency and start():
-            pass
-        while running:
-            task = await finished.get()
-            running.discard(task)
-            result = task.result()
-            start()
-            yield result
+        while True:
+            running += [asyncio.ensure_future(work(item)) for item in islice(waiting, concurrency - len(running))]
+            if not running:
+                return
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            finished = [task for task in running if task.done()]
+            running = [task for task in running if not task.done()]
+            for task in finished:
+                yield task.result()
     finally:
         for task in running:
             task.cancel()

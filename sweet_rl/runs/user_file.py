@@ -20,15 +20,10 @@ _neighbours: dict[Path, dict[str, Path]] = {}
 
 
 def load_from_file(path: str | Path, name: str, flag: str) -> Any:
-    """Run a Python file and return its attribute `name`. Errors of the file's own code are raised as they are.
+    """Run a Python file, which `flag` named, and return its attribute `name`. Errors of its own code are raised.
 
     The file may import its neighbours: its folder, or for a file inside a package the folder that holds the package, is
     searched first while it runs and last from then on. Neighbours are loaded anew for each file.
-
-    Args:
-        path: The Python file.
-        name: Name of the attribute, for example "DOMAIN".
-        flag: Flag that named the file, for messages.
 
     Raises:
         UserError: There is no such file, or it does not define `name`.
@@ -62,18 +57,11 @@ def load_from_file(path: str | Path, name: str, flag: str) -> Any:
 def named_or_loaded(
     name: str, packaged: Mapping[str, Kind], attribute: str, flag: str, kind: type[Kind], page: str
 ) -> Kind:
-    """What a flag names: one of the package, or what a user's Python file defines.
-
-    Args:
-        name: Key of `packaged`, or path of a Python file.
-        packaged: Those of the package.
-        attribute: Name of the file's attribute.
-        flag: The flag, for messages.
-        kind: Class of the attribute.
-        page: Page of the manual, for messages.
+    """What a flag names: one of the package, or the `attribute` of the class `kind` that a user's Python file defines.
 
     Raises:
-        UserError: There is no such name or file, or the attribute is of another class.
+        UserError: There is no such name or file, or the attribute is of another class. The message names the `page` of
+            the manual.
     """
     if name in packaged:
         return packaged[name]
@@ -94,11 +82,11 @@ def named_or_loaded(
 def _loaded_beside(root: Path, names: set[str]) -> dict[str, Path]:
     """The files by name of those modules that lie in a folder, without what is installed there."""
     files = {name: Path(getattr(sys.modules[name], "__file__", None) or "") for name in names}
-    installed = (Path(sys.prefix), Path(sweet_rl.__file__).parent)
+    installed = Path(sys.prefix), Path(sweet_rl.__file__).parent
     return {
         name: file
         for name, file in files.items()
-        if file.is_relative_to(root) and not any(file.is_relative_to(one) for one in installed)
+        if file.is_relative_to(root) and not any(map(file.is_relative_to, installed))
     }
 
 

@@ -9,7 +9,7 @@ import torch
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.records import PreferencePair, Trajectory, holds_pairs
+from sweet_rl.runs.records import PreferencePair, Trajectory, kind_of
 from sweet_rl.training.examples import Examples, encode_replies, encode_trajectories, successful
 from sweet_rl.training.loop import Objective
 from sweet_rl.training.run import Training
@@ -50,7 +50,7 @@ def train_imitation(
         if not unfinished:
             return None
         chat = ChatFormat.from_pretrained(training.weights)
-        if holds_pairs(dataset):
+        if kind_of(dataset) is PreferencePair:
             examples = encode_replies(training.read(PreferencePair), chat, data, dataset)
         else:
             kept = successful(training.read(Trajectory), min_reward, dataset)

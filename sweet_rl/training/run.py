@@ -28,7 +28,7 @@ from sweet_rl.models.weights import (
 )
 from sweet_rl.runs.errors import FULL_DISK, UserError
 from sweet_rl.runs.records import read_records
-from sweet_rl.runs.run import Model, open_model
+from sweet_rl.runs.run import Output, open_model
 from sweet_rl.training.batches import divided_batch
 from sweet_rl.training.checkpoints import CHECKPOINTS, Checkpoints, step_of
 from sweet_rl.training.complete import read_inputs, recorded_settings
@@ -89,7 +89,7 @@ class Training:
         self.accelerator, self.dtype = self.engine.accelerator, self.engine.dtype
         divided_batch(settings, self.accelerator.num_processes)
         self.checkpoints = Checkpoints(Path(save_path) / CHECKPOINTS, settings, self.engine)
-        self.folder: Model | None = None
+        self.folder: Output | None = None
         gpus = torch.cuda.device_count()
         if gpus > 1 and self.accelerator.num_processes == 1:
             print(f"one of {gpus} GPUs is used; torchrun --nproc_per_node {gpus} uses all of them")
@@ -256,7 +256,7 @@ class Training:
             save_weights(unwrapped(model), self.save_path, state)
         chat.tokenizer.save_pretrained(self.save_path)
 
-    def _finish(self, run: Model, history: Sequence[dict], summary: dict[str, Any]) -> None:
+    def _finish(self, run: Output, history: Sequence[dict], summary: dict[str, Any]) -> None:
         """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished."""
         with open(Path(self.save_path) / "training_log.jsonl", "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in history)

@@ -13,9 +13,8 @@ from sweet_rl.method.critics import ChosenCritic
 from sweet_rl.method.turn_credit import TurnScorer, check_scores_turns
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
-from sweet_rl.runs.paths import check_paths
+from sweet_rl.runs.paths import check_paths, write_texts
 from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, kind_of, read_records
-from sweet_rl.runs.texts import write_texts
 from sweet_rl.viewer.designs import Pictures
 from sweet_rl.viewer.page import page_html
 from sweet_rl.viewer.results import read_results

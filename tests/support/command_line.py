@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import runpy
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -64,13 +63,6 @@ def process(script: str, **flags) -> tuple[list[str], dict[str, str]]:
     environment["CUDA_VISIBLE_DEVICES"] = ""
     start = ["-m", script] if script.startswith("lab.") else [str(_path(script))]
     return [sys.executable, *start, *words_of(flags)], environment
-
-
-def call_process(script: str, **flags) -> Result:
-    """Runs a script in a process of its own."""
-    words, environment = process(script, **flags)
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
-    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def kill_when(holds: Callable[[], bool], script: str, **flags) -> None:

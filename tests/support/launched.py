@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 START_SECONDS = 900.0  # of a server
@@ -51,25 +49,3 @@ def served(words: list[str], port: str, log: Path) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
                 process.wait()
-
-
-def run_together(commands: Sequence[Sequence[str]], timeout: float = 600) -> tuple[int, str]:
-    """Run the commands of all nodes to their end: the largest exit code and everything that was printed.
-
-    All processes are ended if they take too long. The first use of DeepSpeed compiles a C++ module.
-    """
-    with contextlib.ExitStack() as stack:
-        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
-        running = [
-            subprocess.Popen(words, stdout=output, stderr=output, env=ENVIRONMENT, start_new_session=True)
-            for words, output in zip(commands, outputs, strict=True)
-        ]
-        try:
-            codes = [abs(process.wait(timeout)) for process in running]
-        except subprocess.TimeoutExpired:
-            for process in running:
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-        for output in outputs:
-            output.seek(0)
-        return max(codes), "\n".join(output.read() for output in outputs)

@@ -75,11 +75,6 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
     return records
 
 
-def holds_pairs(path: str | Path) -> bool:
-    """Whether the first row of a file is a preference pair. Raises RecordError as `read_records` does."""
-    return "chosen" in next((row for _, row in read_rows(path)), {})
-
-
 def kind_of(path: str | Path) -> type[Task | Trajectory | TurnCandidates | PreferencePair]:
     """The kind of records in a file, by the fields of its first row.
 

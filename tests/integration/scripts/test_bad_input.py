@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import call, call_process, contents, read_rows, write_rows
+from tests.support.command_line import call, contents, read_rows, write_rows
 from tests.support.script_calls import SCRIPTS, Script, named, place  # noqa: F401
 
 # ruff: noqa: F811 (place is a fixture)
@@ -40,10 +40,10 @@ def finished(place, tmp_path_factory):
     return copy
 
 
-def refused(script: Script, place: Path, out: Path, *said: str, run=call, words=(), **changes) -> str:
+def refused(script: Script, place: Path, out: Path, *said: str, words=(), **changes) -> str:
     """Calls the script, which must refuse with one message that says all of `said`, and write no record."""
     before = contents(place, out)
-    result = run(script.name, *words, **script.given(place, out, **changes))
+    result = call(script.name, *words, **script.given(place, out, **changes))
     assert result.code == 2, f"exit code {result.code}: {result.out}"
     message = BAR.sub("", result.err)
     assert message.startswith("error: ") and message.count("error: ") == 1, message
@@ -71,7 +71,7 @@ def test_the_call_that_the_bad_ones_differ_from_works_and_is_not_repeated(script
     assert contents(out) == before
 
 
-@pytest.mark.parametrize("text", [None, "", "\n\n  \n"], ids=["missing", "empty", "blank"])
+@pytest.mark.parametrize("text", [None, "\n\n  \n"], ids=["missing", "blank"])
 @pytest.mark.parametrize("script", FULLY, ids=named)
 def test_a_missing_or_empty_file_is_named(script, text, place, out):
     path = out / "input.jsonl"
@@ -100,24 +100,14 @@ def test_a_bad_line_is_named_with_its_number_and_its_field(script, kind, place, 
     assert "line 1" not in message
 
 
-@pytest.mark.parametrize("script", READING, ids=named)
-def test_a_line_without_a_field_that_the_script_needs_is_named(script, place, out):
-    first, second, *rest = good_lines(script, place, out)
-    row = json.loads(second)
-    del row[script.needs]
-    path = out / "input.jsonl"
-    path.write_text("\n".join([first, json.dumps(row), *rest]) + "\n")
-    refused(script, place, out, f"{path}, line 2", script.needs, **script.reading(path))
-
-
-@pytest.mark.parametrize("script", READING, ids=named)
+@pytest.mark.parametrize("script", FULLY, ids=named)
 def test_a_repeated_id_is_named_with_both_lines(script, place, out):
     rows = [{**json.loads(line), "id": "same"} for line in good_lines(script, place, out)]
     path = write_rows(out / "input.jsonl", rows)
     refused(script, place, out, f"{path}, line 2", "'same'", "line 1", **script.reading(path))
 
 
-@pytest.mark.parametrize("model", ["missing", "nothing", "torn_config", "no_template"])
+@pytest.mark.parametrize("model", ["missing", "torn_config", "no_template"])
 @pytest.mark.parametrize(("script", "flag"), [(FULLY[0], "tokenizer"), (FULLY[1], "pretrain")], ids=named)
 def test_a_model_that_cannot_be_had_is_named(script, flag, model, place, out):
     refused(script, place, out, place / model, **{flag: place / model})
@@ -147,9 +137,9 @@ def test_an_output_that_somebody_else_made_is_kept(script, place, out):
         shutil.rmtree(target) if target.is_dir() else target.unlink()
 
 
-@pytest.mark.parametrize("words", [(), ("--overwrite",)], ids=["", "overwrite"])
 @pytest.mark.parametrize("script", [script for script in READING if script.other], ids=named)
-def test_an_output_path_that_is_the_input_is_refused(script, words, place, out):
+def test_an_output_path_that_is_the_input_is_refused(script, place, out):
+    words = ("--overwrite",)
     flag = script.outputs[0]
     if flag == "save_path":
         model = shutil.copytree(place / "model", out / "model")
@@ -157,12 +147,6 @@ def test_an_output_path_that_is_the_input_is_refused(script, words, place, out):
     else:
         path = shutil.copy(script.given(place, out)[script.source], out / "input.jsonl")
         refused(script, place, out, path, words=words, **{script.source: path, flag: path})
-
-
-@pytest.mark.parametrize("script", FULLY, ids=named)
-def test_an_output_path_that_cannot_be_written_is_named(script, place, out):
-    (out / "file").write_text("a file, not a folder")
-    refused(script, place, out, out / "file", **{script.outputs[0]: out / "file" / "below"})
 
 
 @pytest.mark.parametrize("script", [*FULLY, BY_NAME["make_mini_tasks.py"]], ids=named)
@@ -173,67 +157,30 @@ def test_a_run_is_not_continued_with_other_settings(script, place, out, finished
         refused(script, place, out, value, "--overwrite", **{name: value})
 
 
-@pytest.mark.parametrize("script", FULLY, ids=named)
-def test_an_unknown_flag_or_setting_is_named(script, place, out):
-    near = f"{script.number}s"
-    refused(script, place, out, f"--{near}", run=call_process, **{near: 1})
-    path = out / "settings.yaml"
-    path.write_text(f"{near}: 1\n")
-    refused(script, place, out, path, repr(near), config=path)
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
         ("evaluate_code.py", {"k": 3}, ["--k is 3", "2 dialogues"]),
         ("evaluate_code.py", {"tokenizer": None}, ["--tokenizer"]),
-        ("evaluate_code.py", {"k": 0}, ["--k is 0"]),
-        ("evaluate_code.py", {"num_tasks": 0}, ["--num_tasks is 0"]),
         ("evaluate_code.py", {"sandbox": "maybe"}, ["maybe"]),
-        ("evaluate_code.py", {"timeout": -1}, ["timeout"]),
         ("evaluate_code.py", {"timeout": "nan"}, ["timeout"]),
-        ("evaluate_code.py", {"memory_mb": 0}, ["memory_mb"]),
-        ("evaluate_code.py", {"workers": 0}, ["workers"]),
         ("evaluate_code.py", {"preference_path": "{out}/made.jsonl"}, ["made.jsonl"]),
-        ("evaluate_code.py", {"output_path": "{place}/trajectories.jsonl"}, ["trajectories.jsonl"]),
-        ("simulate_interactions.py", {"best_of_n": 0}, ["--best_of_n is 0"]),
         ("simulate_interactions.py", {"num_tasks": 0}, ["--num_tasks is 0"]),
-        ("simulate_interactions.py", {"temperature": "nan"}, ["temperature"]),
         ("simulate_interactions.py", {"temperature": -1}, ["temperature"]),
-        ("simulate_interactions.py", {"max_tokens": 0}, ["max_tokens"]),
-        ("simulate_interactions.py", {"agent_prompt_path": "{place}/tasks.jsonl"}, ["tasks.jsonl"]),
         ("simulate_interactions.py", {"agent_prompt_path": "nowhere.txt"}, ["nowhere.txt"]),
         ("simulate_interactions.py", {"input_path": "{place}/plain.jsonl"}, ["--env_model"]),
         ("simulate_interactions.py", {"task_type": "html5"}, ["task_type"]),
-        ("simulate_interactions.py", {"agent_engine": "vllm", "agent_hostname": "localhost"}, ["exclude each other"]),
-        ("sample_best_of_n.py", {"best_of_n": 0}, ["--best_of_n is 0"]),
-        ("sample_best_of_n.py", {"data_fraction": 0}, ["fraction"]),
         ("sample_best_of_n.py", {"data_fraction": 1.5}, ["fraction"]),
         ("rank_best_of_n.py", {"reference": "other"}, ["--reference"]),
-        ("rank_best_of_n.py", {"normalize": "word"}, ["--normalize"]),
-        ("rank_best_of_n.py", {"token_budget": 0}, ["token_budget"]),
         ("rank_best_of_n.py", {"limit": 0}, ["ranked.jsonl", "0 records"]),
         ("rank_best_of_n.py", {"input_path": "{place}/untold.jsonl"}, ["'task'", "--no_prompt"]),
-        ("generate_random_pairs_from_ranks.py", {"num_pairs": 0}, ["--num_pairs is 0"]),
         ("generate_random_pairs_from_ranks.py", {"input_path": "{place}/unranked.jsonl"}, ["rank_best_of_n.py"]),
         ("train_dpo.py", {"train_batch_size": 3, "micro_train_batch_size": 2}, ["multiple"]),
-        ("train_dpo.py", {"train_batch_size": 0}, ["train_batch_size"]),
-        ("train_dpo.py", {"micro_train_batch_size": 0}, ["micro_train_batch_size"]),
-        ("train_dpo.py", {"max_len": 1}, ["--max_len is 1"]),
         ("train_dpo.py", {"max_len": 3}, ["pairs.jsonl", "--max_len"]),
-        ("train_dpo.py", {"max_epochs": 0}, ["max_epochs"]),
-        ("train_dpo.py", {"logging_steps": 0}, ["logging_steps"]),
-        ("train_dpo.py", {"save_steps": 0}, ["save_steps"]),
-        ("train_dpo.py", {"beta": "nan"}, ["beta"]),
         ("train_dpo.py", {"learning_rate": "-1"}, ["learning_rate"]),
         ("train_dpo.py", {"dataset": "{place}/strings.jsonl"}, ["strings.jsonl", "--response_template"]),
-        ("train_dpo.py", {"dataset": "{place}/strings.jsonl", "response_template": "<|odd|>"}, ["<|odd|>"]),
         ("train_sft.py", {"dataset": "{place}/trajectories.jsonl"}, ["trajectories.jsonl", "evaluate_code.py"]),
-        ("train_sft.py", {"min_reward": 2}, ["graded.jsonl", "--min_reward"]),
-        ("make_mini_tasks.py", {"num_train": 0}, ["--num_train is 0"]),
-        ("compare_runs.py", {"runs": "=graded.jsonl"}, ["--runs"]),
         ("compare_runs.py", {"runs": "a=x,a=y"}, ["--runs", "once"]),
-        ("compare_runs.py", {"baselines": "c"}, ["'c'"]),
         ("compare_runs.py", {"runs": "a={place}/trajectories.jsonl"}, ["evaluate_code.py"]),
         ("compare_runs.py", {"markdown_path": "{out}/made.json"}, ["made.json"]),
     ],

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import signal
-from functools import partial
 
 import pytest
 
@@ -31,18 +28,6 @@ def test_a_dialogue_with_a_person_is_scored_graded_and_written(tmp_path, monkeyp
     assert task.ground_truth in done.out and f"reward: {talked.reward}" in done.out
     assert talked.turn_credit is not None and len(talked.turn_credit) == talked.turns
     assert [f"{credit:+.3f}" in done.out for credit in talked.turn_credit] == [True] * talked.turns
-
-
-def test_without_tasks_only_a_mini_task_is_made_and_a_missing_one_is_named(tmp_path):
-    with pytest.raises(UserError, match="--input_path"):
-        chosen_task(load_domain("code"), None, "0")
-    tasks = tmp_path / "tasks.jsonl"
-    tasks.write_text(
-        json.dumps({"problem_description": "d", "ground_truth": "def f(): pass", "test_cases": {"1": "f()"}})
-    )
-    assert chosen_task(load_domain("code"), str(tasks), "0").problem_description == "d"
-    with pytest.raises(UserError, match="no task '1'.*1, numbered from 0"):
-        chosen_task(load_domain("code"), str(tasks), "1")
 
 
 class Speaks:
@@ -96,41 +81,3 @@ def test_what_was_said_is_kept_if_the_agents_server_refuses(tmp_path, monkeypatc
     (talked,) = read_records(written, Trajectory)
     assert [one["content"] for one in talked.dialogue_history][1:] == ["Which colour?", "Red."]
     assert talked.failure is not None and "the model is gone" in talked.failure["message"]
-
-
-class Hostile:
-    """An agent whose message clears the screen and turns the direction of writing."""
-
-    chat = None
-
-    async def check(self): ...
-
-    async def close(self): ...
-
-    async def complete(self, messages, sampling):
-        return [Completion("\x1b[2Jhello\u202e\x07", None, None, "stop", 0, 0)]
-
-
-def test_what_the_agent_writes_does_not_steer_the_terminal():
-    domain, said = load_domain("mini"), []
-    task = chosen_task(domain, None, "0")
-    talk = Chat(domain, task, Hostile(), domain.agent_template("x"), Sampling(), 2, None, lambda _: "Yes.", said.append)
-    talk.run()
-    assert said[1] == said[2] == "agent> \\x1b[2Jhello\\u202e\\x07"
-
-
-def test_ctrl_c_ends_the_wait_for_the_person_at_once(request):
-    domain, came_back = load_domain("mini"), []
-    request.addfinalizer(partial(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT)))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of the tests ignores it
-
-    def waits(_):
-        signal.raise_signal(signal.SIGINT)
-        came_back.append("as a terminal does after a signal that raises nothing: it waits for the line")
-        return "Red."
-
-    task, handler = chosen_task(domain, None, "0"), signal.getsignal(signal.SIGINT)
-    talk = Chat(domain, task, Speaks(), domain.agent_template("x"), Sampling(), 9, None, waits, lambda _: None)
-    with pytest.raises(KeyboardInterrupt):
-        talk.run()
-    assert came_back == [] and signal.getsignal(signal.SIGINT) is handler

@@ -10,12 +10,10 @@ import subprocess
 import threading
 import time
 from contextlib import closing
-from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
-from sweet_rl.models.servers import Servers
 from sweet_rl.runs.hub import _downloaded
 from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
@@ -143,15 +141,6 @@ def test_the_tasks_come_from_the_hub_and_a_right_answer_is_a_success(folder, mon
     assert [row["human"]["name"] for row in read_rows(folder / "out/first_3/org_model-a.graded.jsonl")] == [HUMAN] * 3
 
 
-def test_a_larger_sample_pays_for_the_new_tasks_only(folder):
-    api = Api(answers=True)
-    with api.server:
-        done = call("colbench.py", **flags(api, limit=2))
-        assert done.code == 0 and len(api.paid) == 2 * 2 * 3, done.err
-        assert call("colbench.py", **flags(api)).code == 0
-    assert len(api.paid) == len(set(api.paid)) == 2 * 4 * 3
-
-
 def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_others_are_kept(folder):
     api = Api(answers=True)
     usual = api.server.answer
@@ -167,45 +156,3 @@ def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_ot
     rows = read_rows(folder / "out/first_4/org_model-a.graded.jsonl")
     assert [row["reward"] for row in rows] == [1.0] * 4 and len(api.paid) == len(set(api.paid)) == 4 * 3
     assert json.loads((folder / "out/first_4/comparison.json").read_text())["tasks"] == 4
-
-
-def test_what_the_model_leaves_unsaid_is_counted_and_what_its_server_refuses_stands_beside_the_table(folder):
-    api = Api(answers=True)
-    usual = api.server.answer
-
-    def answer(body):
-        if body["model"] != HUMAN and "temperature" in body:
-            return refusal(400, "Unsupported parameter: 'temperature' is not supported with this model.", "temperature")
-        first, turns = body["messages"][0]["content"], len(body["messages"])
-        if body["model"] != HUMAN and "Add 1." in first and turns == 1:
-            return chat_reply(None)
-        if "Add 2." in first and turns > 1:
-            return refusal(400, "This model's maximum context length is 2048 tokens.")
-        reply = usual(body)
-        reply.body["usage"] = None
-        return reply
-
-    api.server.answer = answer
-    with api.server:
-        done = call("colbench.py", **flags(api, MODELS[:1]))
-    assert done.code == 0, done.err
-    one, silent, long, other = read_rows(folder / "out/first_4/org_model-a.graded.jsonl")
-    assert [row["reward"] for row in (one, silent, long, other)] == [1.0, 1.0, 0.0, 1.0]
-    assert [row["content"] for row in silent["dialogue_history"] if row["role"] == "assistant"][0] == ""
-    assert (long["ending"], long["dialogue_history"][-1]["finish_reason"]) == ("turn_limit", "context")
-    assert one["usage"]["agent"] == {"prompt_tokens": None, "completion_tokens": None}
-    card = json.loads((folder / "out/first_4/results.json").read_text())["models"][0]
-    assert card["left_out"] == ["temperature"] and card["failed"] == 0
-    assert all("not sent, because refused: temperature" in text for text in
-               (done.out, (folder / "out/first_4/results.md").read_text()))  # fmt: skip
-    assert json.loads((folder / "out/first_4/comparison.json").read_text())["runs"][0]["tokens"] is None
-
-
-def test_an_account_that_is_empty_ends_the_command(folder, monkeypatch):
-    monkeypatch.setattr(Servers, "__init__", partialmethod(Servers.__init__, pause=0.01))
-    api = Api(answers=True)
-    usual = api.server.answer
-    api.server.answer = lambda body: usual(body) if len(api.paid) < 6 else refusal(402, "Insufficient credits")
-    with api.server:
-        done = call("colbench.py", **flags(api, MODELS[:1], concurrency=1))
-    assert done.code == 2 and "Insufficient credits" in done.err and not (folder / "out/first_4/results.md").exists()

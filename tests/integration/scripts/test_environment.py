@@ -47,11 +47,3 @@ def test_it_is_installed_if_a_module_is_missing(install, tmp_path):
     assert install.said == "installing sweet_rl[test] with torch into .venv, which takes a few minutes\n"
     assert install() == (0, []) and install.said == ""
     assert install(MISSING="1", PIP_STATUS="1")[0] != 0
-
-
-def test_an_old_python_is_refused_before_anything_is_made_of_it(install, tmp_path):
-    folder = (tmp_path / ".venv").rename(tmp_path / "old")
-    status, called = install(OLD="1", PYTHON=str(folder / "bin" / "python"))
-    assert (status, called) == (2, []) and "Python 3.11 or newer" in install.said
-    assert not (tmp_path / ".venv").exists()
-    assert 'python_requires=">=3.11"' in (ROOT / "setup.py").read_text()

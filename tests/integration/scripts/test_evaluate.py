@@ -1,13 +1,11 @@
 """evaluate_code.py and compare_runs.py by their command lines."""
 
-import json
 import shutil
 
 import pytest
 
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.released_files import LLAMA, trajectories
-from tests.support.tables import unpadded
 
 CODE = "def f(x):\n    return x + 1\n"
 WRONG = "def f(x):\n    return 2 * x\n"
@@ -86,25 +84,6 @@ def test_a_task_with_a_test_that_is_no_hidden_test_is_named_and_not_counted(tmp_
         caplog.clear()
 
 
-def test_pairs_are_written_with_and_without_the_reference(graded):
-    folder = graded[0]
-    (pair,), (hinted,) = read_rows(folder / "pairs.jsonl"), read_rows(folder / "hinted.jsonl")
-    assert pair["id"] == hinted["id"] == "t0-0>t0-1"
-    assert CODE not in json.dumps([p["text"] for p in pair["rejected"]])
-    assert hinted["rejected"][1]["text"] == f"In light that the final answer is: {CODE}.\n"
-
-
-def test_a_run_that_was_stopped_continues_to_the_same_records(graded, tmp_path):
-    folder, source, _ = graded
-    whole = (folder / "out.jsonl").read_bytes()
-    manifest = json.loads((folder / "out.jsonl.manifest.json").read_text())
-    (tmp_path / "out.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:2]) + b'{"id": "t1')
-    manifest.update(status="running")
-    (tmp_path / "out.jsonl.manifest.json").write_text(json.dumps(manifest))
-    script("evaluate_code", "--input_path", source, "--output_path", tmp_path / "out.jsonl")
-    assert (tmp_path / "out.jsonl").read_bytes() == whole
-
-
 def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_path):
     folder, source, _ = graded
     rows = read_rows(folder / "out.jsonl")
@@ -118,23 +97,6 @@ def test_answers_that_failed_by_the_machine_are_graded_again_alone(graded, tmp_p
     assert [row for row in again if row["id"] != "t0-1"] == [row for row in rows if row["id"] != "t0-1"]
     assert {row["id"]: row["reward"] for row in again}["t0-1"] == 0.5 and "success 25.0 %" in out
     assert "already complete" in script("evaluate_code", *flags, "--retry_failed")
-
-
-def test_in_place_only_when_told(tmp_path):
-    source = write_rows(tmp_path / "in.jsonl", ROWS)
-    error = script("evaluate_code", "--input_path", source, "--in_place", "--num_tasks=1", code=2)
-    assert "--num_tasks" in error and read_rows(source) == ROWS
-    out = script("evaluate_code", "--input_path", source, "--in_place")
-    assert "success 25.0 %" in out and [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
-    assert [r["reward"] for r in read_rows(source)] == [1.0, 0.5, 0.0, None, None, None]
-
-
-def test_the_release_s_rules_are_named_in_the_outputs(graded, tmp_path):
-    out = script("evaluate_code", "--input_path", graded[1], "--output_path", tmp_path / "out.jsonl", "--paper_grader")
-    assert "by the release's rules" in out and "rules those of the release" in out
-    rows = read_rows(tmp_path / "out.jsonl")
-    assert rows[0]["grade"]["rules"] == "paper" and rows[0]["reward"] == 1.0
-    assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["settings"]["paper_grader"] is True
 
 
 def test_dialogues_played_earlier_are_graded_anew_by_the_release_s_rules(tmp_path):
@@ -162,34 +124,3 @@ def test_dialogues_played_earlier_are_graded_anew_by_the_release_s_rules(tmp_pat
         assert here.startswith(f"here: protocol {'sweet_rl' if source == played else 'released'}, ")
         assert "the released rules of grading" in here
         assert ", the rules of sweet_rl, " in script("compare_runs", str(first), "--paper", "table2")
-
-
-def test_reference_solutions_are_graded_as_answers(tmp_path):
-    source = write_rows(tmp_path / "tasks.jsonl", [task(0), task(1, "def f(x):\n    return id(object())")])
-    flags = "--input_path", source, "--output_path", tmp_path / "o.jsonl", "--grade_references"
-    out = script("evaluate_code", *flags)
-    assert "success 100.0 %" in out and "t1: the reference gives different results" in out
-
-
-def test_num_tasks_takes_the_first_tasks(tmp_path, graded):
-    script("evaluate_code", "--data_path", graded[1], "--output_path", tmp_path / "o.jsonl", "--num_tasks=1")
-    assert [r["id"] for r in read_rows(tmp_path / "o.jsonl")] == ["t0-0", "t0-1"]
-
-
-def test_runs_are_compared_as_text_json_and_markdown(graded, tmp_path):
-    path, other = graded[0] / "out.jsonl", tmp_path / "other_seed.jsonl"
-    rows = read_rows(path)
-    rows[0]["dialogue_history"][0]["content"] += " Please."
-    write_rows(other, rows)
-    shutil.copy(f"{path}.manifest.json", f"{other}.manifest.json")
-    flags = ["--runs", f"zero-shot={path},new={path}+{other}", "--baselines", "zero-shot",
-             "--output_path", tmp_path / "r.json", "--markdown_path", tmp_path / "r.md"]  # fmt: skip
-    out = script("compare_runs", *flags)
-    assert "success vs zero-shot" in out and "+0.0 (-65.8 to +65.8), p = 1.000" in out
-    result = json.loads((tmp_path / "r.json").read_text())
-    assert result["runs"][1]["seeds"] == 2 and result["runs"][1]["success"]["mean"] == 0.25
-    assert unpadded((tmp_path / "r.md").read_text()).startswith("| run |")
-    assert script("compare_runs", *flags) == out
-    (tmp_path / "r.md").write_text("other")
-    assert "r.md" in script("compare_runs", *flags, code=2)
-    assert "none of the runs" in script("compare_runs", "--runs", f"a={path}", "--baselines", "b", code=2)

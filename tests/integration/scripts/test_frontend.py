@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 
 import pytest
 
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.records import PreferencePair, Task, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.records import PreferencePair, Task, Trajectory, read_records
 from tests.support.api_server import MODEL, ApiServer, text_reply
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.tiny_models import save_tiny_chat_model
@@ -184,49 +183,3 @@ def test_by_the_released_rules_only_answers_without_a_picture_are_graded_otherwi
     assert refused.code == 2 and "paper_grader: False and True" in refused.err
     refused = call("compare_runs.py", str(place / "by_the_release.jsonl"), paper="table2")
     assert refused.code == 2 and "efficientnet-lite0" in refused.err
-
-
-@pytest.mark.slow
-def test_a_run_is_compared_with_another_one_by_the_same_encoder_only(place, rewarded):
-    flags = evaluation(place, "trajectories", "again") | {"baseline": place / "rewarded.jsonl"}
-    result = call("evaluate_html.py", **flags)
-    assert result.code == 0 and "win rate          50.0 %" in result.out
-    target, whole = place / "again.jsonl", (place / "again.jsonl").read_bytes()
-    manifest = json.loads((place / "again.jsonl.manifest.json").read_text())
-    (place / "again.jsonl.manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
-    target.write_bytes(whole[: len(whole) // 2])  # as if killed in the middle of a line
-    assert call("evaluate_html.py", **flags).code == 0 and target.read_bytes() == whole
-    changed = call("evaluate_html.py", **flags | {"page_width": 640, "output_path": place / "narrow.jsonl"})
-    assert changed.code == 2 and "page_width: 640 and 1280" in changed.err
-    rows = read_rows(place / "rewarded.jsonl")
-    by_clip = [row | {"grade": row["grade"] | {"encoder": "openai/clip-vit-base-patch32"}} for row in rows]
-    other = write_rows(place / "clip.jsonl", by_clip)
-    refused = call("evaluate_html.py", **flags | {"baseline": other, "output_path": place / "refused.jsonl"})
-    assert refused.code == 2 and "encoder" in refused.err
-    both = f"a={place / 'rewarded.jsonl'},b={other}"
-    assert call("compare_runs.py", runs=both).code == 2
-    mixed = write_rows(place / "mixed.jsonl", [*rows[:4], *(json.loads(line) for line in other.open().readlines()[4:])])
-    assert "different encoder" in call("compare_runs.py", runs=f"a={mixed}").err
-
-
-@pytest.mark.slow
-def test_a_value_critic_that_sees_the_reference_picture_ranks_candidates(place, rewarded, tiny_vision_model):
-    """The log-ratio critic, and training on ranked candidates, know nothing of pages: test_released_commands.py."""
-    trained = call(
-        "train_value.py", pretrain=tiny_vision_model, dataset=place / "rewarded.jsonl", save_path=place / "critic",
-        reference_picture=True, max_pixels=65536, learning_rate=1e-3, train_batch_size=2, max_samples=4,
-        **ONE_BROWSER,
-    )  # fmt: skip
-    assert trained.code == 0, trained.err
-    sampled = call(
-        "sample_best_of_n.py", model_id=place / "agent", data_path=place / "rewarded.jsonl", best_of_n=2, max_tokens=12,
-        save_path=place / "candidates.jsonl", data_fraction=0.4,
-    )  # fmt: skip
-    assert sampled.code == 0, sampled.err
-    ranked = call(
-        "rank_best_of_n.py", input_path=place / "candidates.jsonl", output_path=place / "ranked.jsonl",
-        model_id=place / "critic", critic_type="value",
-    )  # fmt: skip
-    assert ranked.code == 0, ranked.err
-    records = read_records(place / "ranked.jsonl", TurnCandidates)
-    assert records and all(len(set(record.judge_scores)) > 1 for record in records)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.runs.errors import EXTRAS
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
@@ -74,27 +71,12 @@ def test_every_command_explains_itself_and_starts_without_the_client_of_servers(
     "words",
     [
         "train_dpo --pretrain mini --dataset pairs.jsonl --save_path out",
-        "simulate_interactions --agent_model mini --env_model mini --input_path mini.jsonl --output_path out.jsonl",
         "evaluate_code --input_path tasks.jsonl --grade_references --tokenizer mini --output_path out.jsonl",
     ],
 )
 def test_a_command_that_needs_them_says_which_extra_brings_them(words, tmp_path):
     write_rows(tmp_path / "tasks.jsonl", TASKS)
-    write_rows(tmp_path / "mini.jsonl", make_tasks(1, seed=1))
     write_rows(tmp_path / "pairs.jsonl", [{"chosen": "Q: a A: b", "rejected": "Q: a A: c"}])
     done = light(tmp_path, *words.split())
     assert done.code == 2 and "pip install 'sweet_rl[train]'" in done.err and "Traceback" not in done.err, done.err
     assert not (tmp_path / "out").exists() and not count_rows(tmp_path / "out.jsonl")
-
-
-def test_the_extras_that_are_named_bring_the_packages():
-    with mock.patch("setuptools.setup") as setup:
-        runpy.run_path(str(ROOT / "setup.py"))
-    brought = setup.call_args.kwargs["extras_require"]
-    for package in ("torch", "transformers", "accelerate"):
-        assert package in EXTRAS["train"]
-        assert not any(one.startswith(package) for one in setup.call_args.kwargs["install_requires"])
-        for extra in ("train", "deepspeed", "frontend", "lora", "qlora", "vllm", "workflow", "test"):
-            assert any(one.startswith(package) for one in brought[extra]), (package, extra)
-    for extra in ("deepspeed", "inspect", "lora", "plots", "qlora", "vllm"):
-        assert any(one.startswith(EXTRAS[extra]) for one in brought[extra])

@@ -13,9 +13,8 @@ import torch
 from sweet_rl.method.candidate_texts import encoded_candidates
 from sweet_rl.method.privileged_information import hint_text
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates, read_records
-from sweet_rl.training.examples import Encoder, encode_pairs, encode_trajectories
-from sweet_rl.training.settings import DataSettings
+from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.training.examples import Encoder
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.released_files import CHATML, LLAMA, Markup, trajectories
@@ -134,17 +133,6 @@ def check_special_tokens(walk: Walk, ids: list[int], train: list[bool], said: di
     assert len(trained) == 1 + ended and (trained[-1] == len(ids) - 1) == ended
 
 
-@pytest.mark.parametrize("template", [False, True], ids=["recognised", "given"])
-def test_rejection_fine_tuning_trains_the_same_tokens(walk, template):
-    solved = [row for row in read_records(walk.folder / "graded.jsonl", Trajectory) if row.reward == 1.0]
-    data = DataSettings(response_template=walk.markup.agent if template else None)
-    texts = encode_trajectories(solved, walk.chat, data).texts
-    rows = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
-    for trajectory, text in zip(solved, texts, strict=True):
-        ids, train = expected_tokens(walk, rows[trajectory.id], hint=False)
-        assert (text.ids.tolist(), text.train.tolist()) == (ids, train)
-
-
 @pytest.mark.parametrize("given", [False, True], ids=["recognised", "given"])
 def test_pairs_are_the_same_with_the_markup_given_or_recognised_and_no_model(walk, tmp_path, given):
     by_hand = Walk(tmp_path, walk.markup, walk.model)
@@ -154,19 +142,6 @@ def test_pairs_are_the_same_with_the_markup_given_or_recognised_and_no_model(wal
     by_hand.graded("pairs", **(flags if given else {}))
     for name in ("pairs.jsonl", "pairs_with_c.jsonl"):
         assert read_rows(tmp_path / name) == read_rows(walk.folder / name)
-
-
-def test_pairs_written_as_plain_strings_train_the_same_tokens(walk):
-    graded = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
-    strings = []
-    for row in read_rows(walk.folder / "pairs.jsonl"):
-        last = [graded[row[f"{side}_id"]]["dialogue_history"][-1] for side in ("chosen", "rejected")]
-        chosen, rejected = (message["input"] + message["output"] for message in last)
-        strings.append(PreferencePair(chosen, rejected))
-    ours = encode_pairs(read_records(walk.folder / "pairs.jsonl", PreferencePair), walk.chat, DataSettings())
-    theirs = encode_pairs(strings, walk.chat, DataSettings(response_template=walk.markup.agent))
-    assert [text.key for text in ours.texts] == [text.key for text in theirs.texts]
-    assert ours.rows.tolist() == theirs.rows.tolist()
 
 
 def test_candidates_continue_the_prompt_of_the_file_and_are_ranked_with_the_solution_before_it(walk):

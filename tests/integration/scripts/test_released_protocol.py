@@ -75,13 +75,6 @@ def test_every_message_of_ten_turns(play):
     assert row["dialogue_history"][2]["output"] == "thought OUTPUT:q1"
 
 
-def test_the_first_prompt_of_the_human_letter_by_letter(play):
-    _, _, human = play(lambda turn: "Which unit? " if turn == 1 else ANSWER, lambda turn: "r")
-    assert human[0]["messages"][1]["content"] == (
-        "It is a fee; you wrote def fee(w): return 2 * w.\n\nuser:a fee\n\n\n\nassistant:Which unit? \n\n\n\nagent:"
-    )
-
-
 def test_a_reply_is_cut_at_400_characters_in_the_middle_of_a_word(play):
     _, agent, _ = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: "w" * 401 + " end.")
     assert agent[1]["messages"][-1] == user("w" * 400)
@@ -93,23 +86,11 @@ def test_a_request_that_is_refused_as_bad_has_no_response(play):
     assert row["ending"] == "answered"
 
 
-def test_the_answer_stands_between_the_markers_in_the_middle_of_a_reply(play):
-    row, agent, human = play(lambda turn: "Well. " + ANSWER, lambda turn: "r")
-    assert (row["ending"], row["answer"]) == ("answered", "\ndef fee(w): return 2 * w\n")
-    assert len(agent) == 1 and human == []
-
-
 def test_the_tenth_reply_is_graded_without_a_marker(play, tmp_path):
     play(lambda turn: "def fee(w): return 2 * w" if turn == 10 else "q", lambda turn: "r")
     assert call("evaluate_code.py", input_path=tmp_path / "out.jsonl").code == 0
     (row,) = read_rows(tmp_path / "out.graded.jsonl")
     assert (row["ending"], row["reward"], row["protocol"]) == ("turn_limit", 1.0, "released")
-
-
-def test_a_leak_is_counted_and_not_asked_for_again(play):
-    row, agent, human = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: TASK.ground_truth)
-    assert len(human) == 1 and agent[1]["messages"][-1] == user(TASK.ground_truth)
-    assert row["leaks"] == 1
 
 
 @pytest.mark.parametrize("flag", ["agent_prompt_path", "user_prompt_path"])
@@ -142,15 +123,6 @@ def test_settings_that_are_not_the_published_ones_are_named(tmp_path, monkeypatc
             )  # fmt: skip
         assert done.code == 0, done.err
         assert ("not as published" in done.out) == (line is not None) and (line or "") in done.out
-
-
-def test_other_domains_have_no_released_protocol(tmp_path):
-    write_rows(tmp_path / "tasks.jsonl", [TASK.to_dict()])
-    done = call(
-        "simulate_interactions.py", protocol="released", task_type="mini", agent_model="mini", env_model="mini",
-        input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / "out.jsonl",
-    )  # fmt: skip
-    assert done.code != 0 and "--protocol released is that of ColBench: --task_type code or html" in done.err
 
 
 SENTENCES = """

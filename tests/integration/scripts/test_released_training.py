@@ -5,7 +5,6 @@ The steps of run_backend.sh with texts of our own in place of the published prom
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -139,30 +138,7 @@ def test_candidates_are_sampled_from_exactly_the_prompts_that_the_agent_saw(fold
         assert last == trajectory.parts[:-1] and last in ids
 
 
-def test_candidates_of_a_dialogue_with_thoughts_have_the_prompts_that_the_agent_saw(chat):
-    environment = ReleasedEnvironment(Task.from_dict(TASKS[0]), AGENT, max_turns=3)
-    seen = []
-    for text in ("thought OUTPUT: Which days? ", "All days? ", "done"):
-        seen.append(parts_text(chat.prompt(environment.observe())))
-        environment.step(Completion(text, chat.tokenizer.encode(text, add_special_tokens=False), None, "stop"))
-        if not environment.over:
-            environment.add_human_reply("yes")
-    trajectory = Trajectory(environment.task, environment.dialogue, tokenizer=chat.fingerprint, protocol="released")
-    turns = turns_of(trajectory, chat)
-    assert [parts_text(turn.input) for turn in turns] == seen
-    assert "thought" not in seen[1] + seen[2]
-    assert "Which days?<|eot_id|>" in seen[2] and "All days?<|eot_id|>" in seen[2]
-    assert [turn.older_output for turn in turns] == ["thought OUTPUT: Which days? ", "All days? ", "done"]
-
-
-def test_the_last_reply_is_graded_and_the_manifest_names_the_protocol(folder):
-    graded = read_rows(folder / "graded.jsonl")
-    assert {row["ending"] for row in graded} == {"turn_limit"} and all(row["answer"] for row in graded)
-    manifest = json.loads((folder / "played.jsonl.manifest.json").read_text())
-    assert manifest["settings"]["protocol"] == "released"
-
-
-def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path, caplog):
+def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path):
     with ApiServer(lambda body: chat_reply("Three of them.")) as server:
         done = call(
             "simulate_interactions.py", agent_model=folder / "policy", env_model=MODEL, hostname=server.url,
@@ -175,11 +151,6 @@ def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path, caplog):
     refused = call("compare_runs.py", runs=files)
     assert refused.code != 0 and "under different protocols: sweet_rl in 'ours'" in refused.err
     assert call("compare_runs.py", "--mix_humans", runs=files).code == 0
-
-    both = read_rows(tmp_path / "ours.jsonl") + read_rows(folder / "played.jsonl")
-    write_rows(tmp_path / "both.jsonl", [row | {"id": f"{row['task']['id']}-{n}"} for n, row in enumerate(both)])
-    done = call("evaluate_code.py", input_path=tmp_path / "both.jsonl", paper_grader=True, sandbox="none")
-    assert done.code == 0 and "dialogues of the protocols released and sweet_rl" in caplog.text
 
 
 def test_a_released_row_is_known_by_its_prompt_and_keeps_its_protocol_when_graded(folder):

@@ -71,18 +71,3 @@ def test_every_script_with_a_seed_is_held_to_this():
         path.name for path in (ROOT / "scripts").glob("*.py") if "seed" in flags_of(runpy.run_path(str(path))["main"])
     }
     assert seeded == {script.name for script in SEEDED} | BOOTSTRAP_ONLY | OTHERS
-
-
-def test_the_seed_of_the_bootstrap_is_no_setting_of_the_records(settings_of):
-    script = BY_NAME["evaluate_code.py"]
-    assert settings_of(script, seed=0) == settings_of(script, seed=1)
-
-
-def test_a_seed_makes_the_same_tasks_again_and_another_one_other_tasks(place, tmp_path):
-    script, made = BY_NAME["make_mini_tasks.py"], []
-    for number, seed in enumerate((1, 1, 2)):
-        out = tmp_path / str(number)
-        out.mkdir()
-        assert call(script.name, **script.given(place, out, seed=seed)).code == 0
-        made.append([path.read_bytes() for path in sorted(out.rglob("*.jsonl"))])
-    assert made[0] == made[1] and all(one != other for one, other in zip(made[0], made[2], strict=True))

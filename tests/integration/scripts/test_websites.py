@@ -44,20 +44,6 @@ def copies(tmp_path):
     return {"rows": write_rows(tmp_path / "all.jsonl", ROWS), "file": tmp_path / "all.parquet", "folder": folder}
 
 
-def test_every_kind_of_copy_gives_the_same_tasks(copies, tmp_path):
-    contents = set()
-    for name, source in copies.items():
-        result = call("prepare_websight.py", input_path=source, output_dir=tmp_path / name, num_train=10, num_test=0)
-        assert result.code == 0, result.err
-        contents.add((tmp_path / name / "train.jsonl").read_text())
-        assert not (tmp_path / name / "test.jsonl").exists()
-    assert len(contents) == 1
-    tasks = read_records(tmp_path / "rows" / "train.jsonl", Task)
-    assert len(tasks) == 10 and len({task.id for task in tasks}) == 10  # equal rows stay apart
-    assert tasks[3].problem_description == "Idea 3" and "picsum.photos/id/48/103/100'" in tasks[3].ground_truth
-    assert [task.extra["websight_row"] for task in tasks] == list(range(10))
-
-
 def test_a_run_that_stopped_goes_on_at_its_next_row(copies, tmp_path):
     flags = {"input_path": copies["file"], "output_dir": tmp_path / "out", "num_train": 10, "num_test": 0}
     assert call("prepare_websight.py", **flags).code == 0
@@ -70,19 +56,6 @@ def test_a_run_that_stopped_goes_on_at_its_next_row(copies, tmp_path):
     assert call("prepare_websight.py", **flags).code == 0 and path.read_text() == whole
     assert "already complete" in call("prepare_websight.py", **flags).out
     assert call("prepare_websight.py", **{**flags, "num_train": 9}).code == 2
-
-
-def test_what_cannot_be_read_is_one_message(copies, tmp_path):
-    def refused(**flags) -> str:
-        result = call("prepare_websight.py", **{"output_dir": tmp_path / "out", "num_test": 0, **flags})
-        assert result.code == 2 and "Traceback" not in result.err
-        return result.err
-
-    assert "rows 0 to 10" in refused(input_path=copies["rows"], num_train=11)
-    assert "does not exist" in refused(input_path=tmp_path / "none.parquet", num_train=1, output_dir=tmp_path / "two")
-    wrong = write_rows(tmp_path / "wrong.jsonl", [{"text": "x", "idea": "y"}])
-    assert "llm_generated_idea" in refused(input_path=wrong, num_train=1, output_dir=tmp_path / "other")
-    assert "num_train" in refused(num_train=20_000)
 
 
 @pytest.mark.slow

@@ -1,21 +1,18 @@
 """Which server and key each model of one command has; defaults of domain and protocol; what `results.json` says."""
 
-import contextlib
 import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.frontend.environment import PageGrading
-from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.dialogues.simulate import CollectionSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings
-from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks, check_grading, model_figures
+from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks, check_grading
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.runs.errors import UserError
@@ -92,15 +89,6 @@ def test_a_sandbox_that_is_not_available_is_found_before_anything_is_paid_for():
         check_grading(benchmark().domain, CodeGrading(sandbox="no such level"), [task])
 
 
-def test_the_reason_of_a_reference_without_a_picture_steers_no_terminal(capsys):
-    grades = [Grade(1.0), Grade(None, ungradable="\x1b[2J")]
-    grader = SimpleNamespace(describe=lambda: "pictures", grade_many=lambda jobs: grades)
-    domain = SimpleNamespace(draws_pages=True, make_grader=lambda grading: contextlib.nullcontext(grader))
-    check_grading(domain, PageGrading(), [Task("a page", "<p>"), Task("another", "<b>")])
-    printed = capsys.readouterr().out
-    assert r"\x1b[2J" in printed and "\x1b" not in printed
-
-
 TASKS = [Task(f"Task {n}", "def f(x): return x * 2 + 17", {"a": "f(1)"}, f"t{n}") for n in range(5)]
 
 
@@ -114,9 +102,9 @@ def facts(folder: Path, trajectories: list[Trajectory], tasks: list[Task] = TASK
     file = write_rows(folder / "tasks.jsonl", tasks)
     evaluated = benchmark(tasks=str(file), limit=5, output_dir=str(folder), **given)
     evaluated.folder.mkdir(parents=True)
-    write_rows(evaluated.graded("a"), trajectories)
+    write_rows(evaluated.file("a", "graded.jsonl"), trajectories)
     played = {"status": "finished", "settings": {}, "inputs": {}, "summary": {"agent": {"served_as": ["m-2024"]}}}
-    Path(f"{evaluated.dialogues('a')}.manifest.json").write_text(json.dumps(played))
+    evaluated.file("a", "jsonl.manifest.json").write_text(json.dumps(played))
     return evaluated.facts()
 
 
@@ -131,12 +119,6 @@ def test_failed_dialogues_are_a_second_figure_and_those_without_a_grade_are_excl
     assert row["served_as"] == ["m-2024"]
     assert row["tests_passed"] == pytest.approx(2.5 / 3) and row["turns"] == 1.0
     assert row["score"]["low"] < 2 / 3 < row["score"]["high"]
-
-
-def test_no_success_has_wilsons_interval(tmp_path):
-    row = model_figures(write_rows(tmp_path / "graded.jsonl", [dialogue(task, 0.0) for task in TASKS[:3]]))
-    # z² / (3 + z²) with z = 1.959964
-    assert (row["score"]["low"], row["score"]["high"]) == (0.0, pytest.approx(0.56150, abs=1e-4))
 
 
 def test_pages_have_the_mean_similarity(tmp_path):

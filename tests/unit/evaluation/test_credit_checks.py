@@ -51,8 +51,8 @@ def labelled(path, **better: str):
 
 def test_a_pair_has_different_texts_and_a_file_with_a_persons_labels_is_kept(tmp_path):
     pairs = draw_pairs(RECORDS, 100, seed=0)
-    assert {pair.id for pair in pairs} == {"t-0", "u-0"}  # the texts of the third turn are equal
-    assert all(pair.texts[2].strip() != pair.texts[3].strip() for pair in pairs)
+    assert {pair["pair"][:3] for pair in pairs} == {"t-0", "u-0"}  # the texts of the third turn are equal
+    assert all(pair["A"].strip() != pair["B"].strip() for pair in pairs)
     assert len(draw_pairs(RECORDS, 1, seed=0)) == 1
     path = tmp_path / "new" / "labels.csv"
     write_pairs(path, pairs)
@@ -76,18 +76,19 @@ def test_a_pair_has_different_texts_and_a_file_with_a_persons_labels_is_kept(tmp
         ("pair,better\nt-0:0:1,C\n", "line 2.*'C'"),
         ("pair,better\nt-0:0:9,A\n", "line 2.*no pair"),
         ("pair,better\nw-0:0:1,A\n", "line 2.*no pair"),
-        ("pair;better\nt-0:0:1;A\n", "no column"),
+        ("pair,better\nt-0:\u00b2:1,A\n", "line 2.*no pair"),
+        ("pair;better\nt-0:0:1;A\n", "line 2.*no pair"),
     ],
 )
 def test_a_wrong_label_is_named_with_its_line(text, named, tmp_path):
     path = tmp_path / "labels.csv"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=named):
         read_labels(path, RECORDS)
 
 
 def test_a_person_sees_the_reward_of_an_answer():
-    shown = {text for seed in range(9) for text in draw_pairs(RECORDS[:1], 1, seed)[0].texts[2:]}
+    shown = {draw_pairs(RECORDS[:1], 1, seed)[0][column] for seed in range(9) for column in "AB"}
     assert shown == {"a\n\n[an answer; its reward: 1]", "b", "c\n\n[an answer; its reward: 0]"}
 
 
@@ -100,9 +101,6 @@ def test_ids_texts_and_files_of_any_kind_come_back_as_they_were_or_are_named(tmp
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([rows[0], *[[*row[:5], "b"] for row in rows[1:]]])
     assert {key[0]: label for key, label in read_labels(path, records).items()} == {"cmd-0": "B", "long-0": "B"}
-    path.write_text("pair,better\nlong-0:\u00b2:1,A\n", encoding="utf-8")
-    with pytest.raises(UserError, match="line 2.*no pair"):
-        read_labels(path, records)
 
 
 def test_agreement_is_the_share_of_pairs_in_the_labels_order_and_of_right_answers_above_others():
@@ -136,7 +134,7 @@ def test_candidates_that_were_cut_before_their_first_token_keep_the_numbers_of_t
     )
     silent = replace(turn("s", ["", ""], [None, None]), additional_finish_reasons=["length", "length"])
     drawn = [pair for seed in range(30) for pair in draw_pairs([cut, silent], 9, seed)]
-    assert {number for pair in drawn for number in (pair.a, pair.b)} == {1, 2, 3}
+    assert {number for pair in drawn for number in pair["pair"].split(":")[1:]} == {"1", "2", "3"}
     source = write_rows(tmp_path / "candidates.jsonl", [cut.to_dict(), silent.to_dict()])
 
     def rank_by_length(critic, read, written, step):
@@ -146,12 +144,12 @@ def test_candidates_that_were_cut_before_their_first_token_keep_the_numbers_of_t
 
     monkeypatch.setattr(credit_checks, "rank_file", rank_by_length)
     labels = tmp_path / "labels.csv"
-    labels.write_text("pair,better\nt-0:1:2,B\nt-0:3:1,A\nt-0:0:1,\n")
+    labels.write_text("pair,better\nt-0:1:2,B\nt-0:3:1,A\n")
     check_credit(CheckSettings("mini"), str(source), str(tmp_path), StepSettings())
     row = (tmp_path / "checks.md").read_text().splitlines()[2].split("|")
     assert [row[1].strip(), row[2].strip(), row[4].strip()] == ["PMI, sum", "100.0", "100.0"]
     labels.write_text("pair,better\nt-0:0:1,B\n")
-    with pytest.raises(UserError, match="line 2: a candidate of 't-0:0:1' is empty"):
+    with pytest.raises(UserError, match="line 2.*is empty"):
         read_labels(labels, [cut, silent])
 
 

@@ -121,13 +121,6 @@ def test_in_place_replaces_the_input_when_all_is_graded(source):
     assert sorted(path.name for path in source.parent.iterdir()) == ["in.jsonl"]
 
 
-def test_without_an_output_path_the_result_is_written_beside_the_input(source, capsys):
-    before = source.read_bytes()
-    run(source, output_path=None)
-    assert [row["reward"] for row in read_rows(source.with_name("in.graded.jsonl"))] == [0.5, 0.3, None, 0.2]
-    assert source.read_bytes() == before and "in.graded.jsonl: 4 graded dialogues" in capsys.readouterr().out
-
-
 def test_reference_solutions_are_graded_as_answers(tmp_path):
     rows = [Task("a", "0.25", id="t0").to_dict(), Task("b", "0.75", id="t1").to_dict()]
     out = run(write_rows(tmp_path / "tasks.jsonl", rows), grade_references=True)
@@ -162,16 +155,6 @@ def test_settings_that_contradict_replacing_the_input_are_refused(settings, flag
         GradedDialogues("a", in_place=True, **settings)
 
 
-def test_a_gap_of_zero_is_refused():
-    with pytest.raises(UserError, match="--min_gap is 0.0"):
-        TrainingData(min_gap=0.0)
-
-
-def test_k_has_to_divide_the_dialogues_of_every_task(source):
-    with pytest.raises(UserError, match="3 does not divide"):
-        run(source, k=3)
-
-
 def test_the_tasks_are_checked_by_the_domain_before_anything_is_written(source):
     def check(tasks, path):
         raise UserError(f"{path}: not mine")
@@ -179,10 +162,3 @@ def test_the_tasks_are_checked_by_the_domain_before_anything_is_written(source):
     with pytest.raises(UserError, match="in.jsonl: not mine"):
         run(source, domain(check_tasks=check))
     assert not source.with_name("out.jsonl").exists()
-
-
-def test_a_list_of_tasks_to_leave_out_makes_another_run(source):
-    listed = write_rows(source.with_name("exclude.jsonl"), [{"id": "t0"}])
-    run(source)
-    with pytest.raises(UserError, match="exclude.jsonl"):
-        run(source, exclude=str(listed))

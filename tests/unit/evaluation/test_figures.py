@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from sweet_rl.evaluation.figures import curves, save_figure, series_of, table
-from sweet_rl.runs.errors import UserError
+from sweet_rl.evaluation.figures import curves, save_figure, table
 from tests.support.command_line import call
 
 
@@ -48,14 +47,6 @@ def test_curves_draw_each_mean_with_its_seeds():
     assert [line.get_xydata().tolist() for line in seeds] == [[[1, 10], [1, 30]]]
 
 
-def test_runs_named_series_at_x_are_curves_in_the_order_of_x():
-    found = results("critic@4", "critic@2", "zero-shot", "judge@2")
-    xs = {name: [x for x, _ in points] for name, points in series_of(found).items()}
-    assert xs == {"critic": [2, 4], "judge": [2]}
-    with pytest.raises(UserError, match="series@x"):
-        series_of(results("zero-shot"))
-
-
 def test_curves_show_the_papers_level_or_its_points_in_a_panel_of_their_own():
     found = results("critic@1", "critic@2", "critic@4")
     level = curves(found, paper=[{"series": "SWEET critic", "success": 44.3, "note": "highest"}])
@@ -87,11 +78,3 @@ def test_the_command_draws_what_compare_runs_wrote(tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"table2.png", "table2.svg"}
     (tmp_path / "r.json").write_text("[]")
     assert "compare_runs.py writes them" in call("../visualizers/plot_results.py", **flags).err
-
-
-def test_an_error_bar_reaches_from_the_low_to_the_high_end():
-    found = results("zero-shot")
-    found["runs"][0]["success"] = {"mean": 0.2, "low": 0.15, "high": 0.4, "tasks": 10}
-    _, success = table(found).axes
-    (bar,) = success.containers[0].lines[2][0].get_segments()
-    assert bar[:, 0].round(6).tolist() == [15.0, 40.0]

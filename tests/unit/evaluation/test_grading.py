@@ -4,7 +4,7 @@ import pytest
 
 from sweet_rl.dialogues import Grade
 from sweet_rl.dialogues.sibling_pairs import best_of_tasks, sibling_pairs
-from sweet_rl.evaluation.evaluate import first_tasks, grade_trajectories, reference_answers
+from sweet_rl.evaluation.evaluate import first_tasks, grade_trajectories
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 
@@ -64,24 +64,6 @@ def test_the_grade_holds_the_evidence_and_who_is_to_blame():
     assert rows[2].grade["failure"] == "no answer"
     assert rows[5].grade["ungradable"] == "no reference"
     assert rows[6].grade["machine"] == "ran out of wall time"
-
-
-def test_grading_reads_no_further_than_the_grader_does():
-    taken = []
-
-    def rows():
-        for number in range(5):
-            taken.append(number)
-            yield trajectory(number, "0.5")
-
-    next(grade_trajectories(rows(), Grader()))
-    assert taken == [0]
-
-
-def test_reference_solutions_are_the_answers_of_empty_dialogues():
-    (one, other) = reference_answers([TASK, OTHER])
-    assert (one.answer, one.id, one.ending, one.turns) == ("1.0", TASK.id, "answered", 0)
-    assert other.answer == "0.5"
 
 
 def test_the_first_tasks_come_with_all_their_trajectories():

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from sweet_rl.evaluation import statistics
 from sweet_rl.evaluation.statistics import (
-    DifferenceEstimate,
-    Estimate,
     best_of_k,
     bootstrap_interval,
     check_k,
@@ -17,16 +16,12 @@ from sweet_rl.evaluation.statistics import (
 from sweet_rl.runs.errors import UserError
 
 
-def test_the_mean_is_over_tasks_not_over_samples():
-    estimate = bootstrap_interval({"a": [1.0, 1.0, 1.0], "b": [0.0]})
-    assert estimate.mean == 0.5 and estimate.tasks == 2
-
-
-def test_two_tasks_give_the_bootstrap_distribution_quarter_half_quarter():
+def test_two_tasks_give_the_bootstrap_distribution_quarter_half_quarter(monkeypatch):
     # resampled means: 0 with 1/4, 0.5 with 1/2, 1 with 1/4; at level 0.4 both quantiles (0.3, 0.7) are 0.5
     values = {"a": 0.0, "b": 1.0}
     assert (bootstrap_interval(values).low, bootstrap_interval(values).high) == (0.0, 1.0)
-    assert (bootstrap_interval(values, level=0.4).low, bootstrap_interval(values, level=0.4).high) == (0.5, 0.5)
+    monkeypatch.setattr(statistics, "LEVEL", 0.4)
+    assert (bootstrap_interval(values).low, bootstrap_interval(values).high) == (0.5, 0.5)
 
 
 def test_many_tasks_agree_with_the_normal_approximation():
@@ -81,15 +76,6 @@ def test_a_share_of_0_or_100_percent_has_the_interval_of_wilson():
         assert (none.mean, none.low, none.high, none.tasks) == (0.0, 0.0, pytest.approx(far, abs=1e-5), tasks)
         every = bootstrap_interval({str(i): 1.0 for i in range(tasks)})
         assert (every.mean, every.low, every.high) == (1.0, pytest.approx(1 - far, abs=1e-5), 1.0)
-    # at level 0.9 z is 1.6449
-    assert bootstrap_interval({str(i): 0.0 for i in range(10)}, level=0.9).high == pytest.approx(
-        2.7055 / 12.7055, abs=1e-5
-    )
-
-
-def test_the_interval_of_wilson_counts_tasks_and_not_their_dialogues():
-    many, one = {str(i): [0.0] * 50 for i in range(10)}, {str(i): 0.0 for i in range(10)}
-    assert bootstrap_interval(many) == bootstrap_interval(one)
 
 
 def test_equal_values_between_0_and_1_have_a_width_on_both_sides():
@@ -110,13 +96,6 @@ def test_values_that_are_equal_but_for_rounding_have_the_width_and_the_test_of_e
     assert paired_difference(dict.fromkeys("abc", [0.1, 0.2, 0.3]), b).p == 1.0
 
 
-def test_equal_differences_have_a_width_within_minus_1_and_1():
-    ones, nones = ({str(i): float(value) for i in range(10)} for value in (1, 0))
-    none, every = paired_difference(ones, ones), paired_difference(ones, nones)
-    assert (none.low, none.high) == (pytest.approx(-0.27753, abs=1e-5), pytest.approx(0.27753, abs=1e-5))
-    assert (every.low, every.high) == (pytest.approx(1 - 2 * 0.27753, abs=1e-5), 1.0)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_value_that_is_no_number_is_refused_with_its_task(value):
     with pytest.raises(UserError, match="task b has the value"):
@@ -135,10 +114,6 @@ def test_paired_difference_ignores_ties_in_its_test():
     # differences 1, -1, 1, 0: sums of +-1 +-1 +-1 are always at least 1 in size, so p is 1
     estimate = paired_difference({"a": 1, "b": 0, "c": 1, "d": 1}, {"a": 0, "b": 1, "c": 0, "d": 1})
     assert estimate.mean == 0.25 and estimate.p == 1.0
-
-
-def test_no_difference_has_p_one():
-    assert paired_difference({"a": 1.0}, {"a": 1.0}).p == 1.0
 
 
 def test_random_sign_patterns_agree_with_the_binomial():
@@ -163,8 +138,6 @@ def test_holm_by_hand():
 def test_a_share_of_wins_counts_ties_half():
     assert win_share([1.0], [1.0]) == 0.5 and win_share([1.0, 0.0], [0.5]) == 0.5
     assert win_share([1.0, 1.0], [0.0, 1.0]) == 0.75
-    with pytest.raises(ValueError):
-        win_share([], [1.0])
 
 
 def test_tasks_are_resampled_not_their_dialogues():
@@ -186,23 +159,12 @@ def test_a_single_task_says_next_to_nothing():
 def test_no_p_value_is_0_however_clear_the_difference():
     a, b = {str(i): 1.0 for i in range(300)}, {str(i): 0.0 for i in range(300)}
     assert paired_difference(a, b).p == 1 / 10_001
-    assert paired_difference(a, b, resamples=99).p == 1 / 100
     assert holm([paired_difference(a, b).p] * 3)[0] == 3 / 10_001
 
 
-def test_patterns_of_14_tasks_are_enumerated_and_those_of_15_sampled():
+def test_patterns_of_14_tasks_are_enumerated_and_those_of_15_sampled(monkeypatch):
+    monkeypatch.setattr(statistics, "RESAMPLES", 50)
     a, b = ({str(i): float(value) for i in range(14)} for value in (1, 0))
-    assert paired_difference(a, b, resamples=50).p == 2 / 2**14
-    sampled = paired_difference(a | {"14": 1.0}, b | {"14": 0.0}, resamples=50).p
+    assert paired_difference(a, b).p == 2 / 2**14
+    sampled = paired_difference(a | {"14": 1.0}, b | {"14": 0.0}).p
     assert sampled >= 1 / 51 and sampled * 51 == pytest.approx(round(sampled * 51))
-
-
-def test_a_difference_against_the_expected_direction_has_the_same_p_value():
-    a, b = {str(i): float(i % 3 == 0) for i in range(10)}, {str(i): 0.0 for i in range(10)}
-    assert paired_difference(a, b).p == paired_difference(b, a).p == 2 / 2**4
-    assert paired_difference(b, a).mean == -paired_difference(a, b).mean
-
-
-def test_an_estimate_writes_its_p_value_only_if_it_is_a_difference():
-    assert Estimate(0.5, 0.4, 0.6, 3).to_dict() == {"mean": 0.5, "low": 0.4, "high": 0.6, "tasks": 3}
-    assert DifferenceEstimate(0.5, 0.4, 0.6, 3, p=0.0).to_dict()["p"] == 0.0

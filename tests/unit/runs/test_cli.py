@@ -14,7 +14,6 @@ import pytest
 from sweet_rl.runs.cli import (
     UNRECORDED,
     alias,
-    argument_docs,
     as_kind,
     build,
     find_config,
@@ -26,7 +25,7 @@ from sweet_rl.runs.cli import (
     run,
     to_settings,
 )
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import NothingMade, UserError
 from tests.support.command_line import ROOT
 
 
@@ -49,23 +48,17 @@ def main(
     ("words", "name", "value"),
     [
         (["--agent_model", "1e5"], "agent_model", "1e5"),
-        (["--agent_model=a,b"], "agent_model", "a,b"),
         (["--agent_model=--odd"], "agent_model", "--odd"),
         (["--agent_model", "None"], "agent_model", "None"),
-        (["--agent_model", ""], "agent_model", ""),
         (["--num_tasks", "-3"], "num_tasks", -3),
         (["--num-tasks=7"], "num_tasks", 7),
-        (["--beta", "2"], "beta", 2.0),
         (["--beta", "2e-7"], "beta", 2e-7),
         (["--progress"], "progress", True),
-        (["--noprogress"], "progress", False),
         (["--no-progress"], "progress", False),
-        (["--progress", "False"], "progress", False),
         (["--hostname", "a:8000,b"], "hostname", ["a:8000", "b"]),
         (["--hostname=None"], "hostname", None),
         (["--limit", "null"], "limit", None),
         (["--weights", "1,2.5"], "weights", (1.0, 2.5)),
-        (["--weights", "[1, 2]"], "weights", (1.0, 2.0)),
         (["--kind", "none"], "kind", "none"),
         (["--request", "{a: 1, b: [x]}"], "request", {"a": 1, "b": ["x"]}),
     ],
@@ -73,10 +66,6 @@ def main(
 def test_a_flag_has_the_type_of_its_annotation(words, name, value):
     got = parse(main, ["--agent_model", "m", *words])[name]
     assert got == value and type(got) is type(value)
-
-
-def test_only_what_was_given_is_passed_on():
-    assert parse(main, ["--agent_model", "m"]) == {"agent_model": "m"}
 
 
 @pytest.mark.parametrize(
@@ -87,26 +76,18 @@ def test_only_what_was_given_is_passed_on():
         (["--num_tasks", "3.5"], "--num_tasks is '3.5'"),
         (["--num_tasks"], "--num_tasks is 'True'"),
         (["--agent_model", "--progress"], "--agent_model has no value"),
-        (["--agent_model", "-"], "--agent_model has no value"),
-        (["--noagent_model"], "--agent_model has no value"),
-        (["-beta", "x"], "--beta is 'x'"),
         (["--beta", "nan"], "--beta is 'nan'"),
-        (["--progress", "maybe"], "--progress is 'maybe'"),
         (["--kind", "c"], "--kind is 'c'.*'turn' or 'none'"),
         (["--request", "[1"], "--request is '.1'"),
         (["--hostname", "a", "b"], "'b' has no flag before it.*separated by commas"),
         (["--seed=-1"], "--seed is -1"),
-        (["--seed=4294967296"], "--seed is 4294967296"),
         (["--config", "no.yaml"], "no.yaml"),
     ],
 )
 def test_a_wrong_command_line_is_an_error_that_names_the_flag(words, named):
     with pytest.raises(UserError, match=named):
         parse(main, ["--agent_model", "m", *words])
-
-
-def test_a_missing_required_flag_is_named():
-    with pytest.raises(UserError, match="--agent_model"):
+    with pytest.raises(UserError, match="missing: --agent_model"):
         parse(main, ["--num_tasks", "3"])
 
 
@@ -137,8 +118,6 @@ def test_a_config_file_gives_values_and_a_flag_by_hand_wins(config):
     [
         ("num_taks: 3", "'num_taks' in .*config.yaml"),
         ("num_tasks: x", "'num_tasks' in .*config.yaml is 'x'"),
-        ("agent_model: m\nconfig: other.yaml", "'config'"),
-        ("save_epochs: 1", "'save_epochs' in .*config.yaml is gone"),
         ("- a", "list"),
         ("a: [", "YAML"),
     ],
@@ -157,7 +136,6 @@ def test_a_packaged_config_is_found_by_its_name_and_a_file_of_that_name_wins(tmp
     own.parent.mkdir(parents=True)
     own.write_text("seed: 1\n")
     assert find_config("paper/backend/critic.yaml") == Path("paper/backend/critic.yaml")
-    assert find_config("nothing.yaml") == Path("nothing.yaml")
 
 
 @dataclass(frozen=True)
@@ -249,25 +227,19 @@ def test_fields_are_renamed_or_make_no_flag():
 
 def test_an_optional_group_is_none_unless_one_of_its_flags_is_given_and_then_needs_its_required_fields():
     assert parse(judged, ["--seed", "3"]) == {"seed": 3}
-    with pytest.raises(UserError, match="--critic "):
+    with pytest.raises(UserError, match="missing: --critic\\."):
         parse(judged, ["--critic_kind", "judge"])
 
 
 def clash_with_own(sampling: Sampling, temperature: float = 1.0): ...
 
 
-def clash_of_alias(critic: Critic, type: str = ""): ...
-
-
 def clash_with_config(config: str): ...
 
 
-def renamed_without_field(critic: Annotated[Critic, prefix("", mode="critic")]): ...
-
-
-@pytest.mark.parametrize("main", [clash_with_own, clash_of_alias, clash_with_config, renamed_without_field])
-def test_two_settings_of_one_name_or_a_name_for_no_field_are_an_error_of_the_program(main):
-    with pytest.raises(TypeError, match="two settings|no fields"):
+@pytest.mark.parametrize("main", [clash_with_own, clash_with_config])
+def test_two_settings_of_one_name_are_an_error_of_the_program(main):
+    with pytest.raises(TypeError, match="two settings"):
         parse(main, [])
 
 
@@ -298,14 +270,8 @@ def test_settings_join_groups_and_other_values_without_what_does_not_influence_t
 
 
 @dataclass(frozen=True)
-class Model:
-    path: str
-    bf16: bool = False
-
-
-@dataclass(frozen=True)
 class Judging:
-    model: Model
+    path: str
     scale: float = 1.0
     aggregate: Literal["mean", "sum"] = "mean"
     layers: tuple[int, ...] = ()
@@ -316,18 +282,18 @@ class Judging:
 
 
 def test_a_mapping_becomes_a_dataclass_of_checked_fields():
-    values = {"model": {"path": "m", "bf16": True}, "scale": 2, "layers": [1, 2], "aggregate": "sum"}
-    assert build(Judging, values, "--x") == Judging(Model("m", True), 2.0, aggregate="sum", layers=(1, 2))
+    values = {"path": "m", "scale": 2, "layers": [1, 2], "aggregate": "sum"}
+    assert build(Judging, values, "--x") == Judging("m", 2.0, aggregate="sum", layers=(1, 2))
     assert as_kind("a=b", dict | str, "--x") == "a=b"
 
 
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"model": {}}, "^'model' in --x: missing path"),
-        ({"model": {"path": "m", "bf": 1}}, "^'model' in --x: .*'bf'"),
-        ({"layers": "many"}, "^'layers' in --x is 'many'"),
-        ({"model": {"path": "m"}, "scale": 0}, "^--x: scale is 0.0"),
+        ({}, "^--x: missing path"),
+        ({"path": "m", "bf": 1}, "^--x: .*'bf'"),
+        ({"path": "m", "layers": "many"}, "^'layers' in --x is 'many'"),
+        ({"path": "m", "scale": 0}, "scale is 0.0"),
     ],
 )
 def test_a_wrong_mapping_is_an_error_that_names_the_setting_and_its_place(values, named):
@@ -353,52 +319,17 @@ def test_help_has_the_flags_of_each_group_with_their_texts_and_defaults(capsys):
     assert group.splitlines()[3:5] == ["  --top_p NUMBER [0.625]", "      share of the probability that is kept."]
 
 
-def test_documented_arguments_are_read_from_both_kinds_of_docstring():
-    lines = ["Do it.", "", "    Args:", "        a: one", "            and: more", "", "        b (int): two"]
-    text = "\n".join([*lines, "", "    Returns:", "        c: no"])
-    assert argument_docs(text) == {"a": "one and: more", "b": "two"}
-    assert argument_docs(text.replace("Args", "Attributes")) == {"a": "one and: more", "b": "two"}
-    assert argument_docs(None) == {}
-
-
-@dataclass(frozen=True)
-class Warm(Sampling):
-    """Warm.
-
-    Attributes:
-        warmth: in degrees.
-    """
-
-    warmth: int = 3
-
-
-def test_a_derived_group_has_the_texts_of_its_base():
-    def main(warm: Warm): ...
-
-    flags = flags_of(main)
-    assert flags["warmth"].help == "in degrees." and flags["top_p"].help
-
-
 @pytest.mark.parametrize("word", ["--local_rank=1", "--local-rank=1"])
-def test_the_word_that_a_launcher_adds_is_left_out_and_is_unknown_without_one(word, monkeypatch, capsys):
-    seen = []
-
-    def script(a: int, b: str = "x"):
-        seen.append((a, b))
-
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    run(script, [word, "--a", "3"])
-    assert seen == [(3, "x")]
-    monkeypatch.delenv("LOCAL_RANK")
-    with pytest.raises(SystemExit):
-        run(script, [word, "--a", "3"])
-    assert "--local_rank" in capsys.readouterr().err
+def test_the_word_that_a_launcher_adds_is_left_out(word):
+    assert parse(main, [word, "--agent_model", "m"]) == {"agent_model": "m"}
 
 
 @pytest.mark.parametrize(
     ("error", "code", "printed"),
     [
         (UserError("the file is empty"), 2, "error: the file is empty\n"),
+        (NothingMade("nothing"), 1, "error: nothing\n"),
+        (OSError(28, "No space left"), 2, "error: [Errno 28] No space left\n"),
         (KeyboardInterrupt(), 130, "\ninterrupted: run the same command again to continue\n"),
     ],
 )

@@ -2,8 +2,6 @@
 
 import pytest
 
-from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.hub import SHORT_NAMES, is_on_hub, local_path
 from sweet_rl.runs.records import Task, read_records
@@ -42,8 +40,3 @@ def test_without_a_network_the_message_names_the_command_that_downloads(name, as
 def test_an_output_is_no_name_on_the_hub():
     with pytest.raises(UserError, match="local"):
         open_run("hf://datasets/owner/name/tasks.jsonl", {})
-
-
-def test_the_packaged_models_are_known_by_their_names_also_as_tokenizers():
-    assert model_path("mini").endswith("packaged/mini") and model_path("owner/mini") == "owner/mini"
-    assert ChatFormat.from_pretrained("mini").fingerprint == ChatFormat.from_pretrained(model_path("mini")).fingerprint

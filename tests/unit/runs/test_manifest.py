@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 
 import pytest
 
 import sweet_rl
 from sweet_rl.runs import manifest
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.manifest import check_same_run, hash_input, new_manifest, read_manifest
-from sweet_rl.runs.run import open_run
+from sweet_rl.runs.manifest import check_same_run, hash_input, new_manifest
 
 
 def differences(old, new):
@@ -37,35 +35,14 @@ def test_a_setting_of_a_group_is_named_with_its_group():
 def test_a_setting_that_is_null_is_one_that_is_not_given_and_nothing_else_is(value):
     assert differences({"a": None}, {}) == differences({}, {"a": None}) == []
     assert differences({"a": value}, {}) == [f"a: {json.dumps(value)} -> (not given)"]
-    assert differences({"a": value}, {"a": value}) == []
-
-
-def test_a_number_is_not_its_text_nor_a_truth_value():
+    assert differences({"a": value}, {"a": value}) == differences({"a": (1, 2)}, {"a": [1, 2]}) == []
     assert differences({"a": 1}, {"a": "1"}) == ['a: 1 -> "1"']
-    assert differences({"a": 1}, {"a": True}) == ["a: 1 -> true"]
-    assert differences({"a": (1, 2)}, {"a": [1, 2]}) == []
 
 
 def test_the_seed_and_the_versions_stand_in_the_manifest():
     content = new_manifest({"seed": 7}, [])
     assert content["seed"] == content["settings"]["seed"] == 7 and content["status"] == "running"
     assert content["versions"]["sweet_rl"] == sweet_rl.__version__ and "torch" in content["versions"]
-
-
-def test_another_programs_file_of_that_name_in_a_folder_is_no_manifest(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"name": "onnx"}')
-    assert read_manifest(tmp_path) is None and read_manifest(tmp_path / "other") is None
-
-
-def test_cpu_seconds_are_noted_with_one_output_only(tmp_path):
-    until = time.process_time() + 0.2
-    while time.process_time() < until:
-        pass
-    for name in ("first.jsonl", "second.jsonl"):
-        with open_run(tmp_path / name, {}, []) as run:
-            run.finish({}, may_be_empty=True)
-    first, second = (read_manifest(tmp_path / name)["cpu_seconds"] for name in ("first.jsonl", "second.jsonl"))
-    assert first >= 0.2 > second
 
 
 def test_the_hash_of_a_file_is_its_sha256(tmp_path):

@@ -5,22 +5,10 @@ import json
 import pytest
 
 from sweet_rl.dialogues import AnswerEnvironment
-from sweet_rl.runs.cli import run
-from sweet_rl.runs.errors import NothingMade, UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, Trajectory, read_records
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.dialogues import graded
-
-
-@pytest.mark.parametrize(("error", "status"), [(NothingMade("nothing"), 1), (UserError("wrong"), 2)])
-def test_nothing_made_is_another_exit_status_than_a_wrong_call(error, status, capsys):
-    def main() -> None:
-        """A script."""
-        raise error
-
-    with pytest.raises(SystemExit) as end:
-        run(main, [])
-    assert end.value.code == status and capsys.readouterr().err == f"error: {error}\n"
 
 
 def test_a_grading_without_a_reward_ends_with_status_1(tmp_path):
@@ -64,17 +52,3 @@ def test_a_rollout_whose_every_dialogue_failed_is_not_finished_and_can_be_played
     assert json.loads((tmp_path / "out.jsonl.manifest.json").read_text())["status"] == "running"
     result = call("simulate_interactions.py", "--retry_failed", **flags)
     assert result.code == 0 and {row["ending"] for row in read_rows(tmp_path / "out.jsonl")} == {"turn_limit"}, result
-
-
-def test_a_context_that_holds_no_task_is_no_result_of_the_agent(tmp_path, monkeypatch):
-    tasks = write_rows(tmp_path / "tasks.jsonl", [graded()[0].task.to_dict()])
-    begin = AnswerEnvironment.__init__
-
-    def long(self, *arguments, **named):
-        begin(self, *arguments, **named)
-        self.dialogue[0]["content"] *= 10_000
-
-    monkeypatch.setattr(AnswerEnvironment, "__init__", long)
-    flags = {"agent_model": "mini", "env_model": "mini", "input_path": tasks, "output_path": tmp_path / "out.jsonl"}
-    result = call("simulate_interactions.py", **flags, agent_prompt_path="mini_agent.txt", max_tokens=3)
-    assert result.code == 1 and "no task fits the agent's context" in result.err, result

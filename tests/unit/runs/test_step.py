@@ -39,25 +39,6 @@ def ids(path):
     return [row["id"] for _, row in read_rows(path)]
 
 
-def test_a_complete_step_is_not_done_again_and_shows_its_summary(tmp_path, capsys):
-    path = tmp_path / "out.jsonl"
-    first, _ = doubled(path)
-    before = path.read_bytes()
-    again, asked = doubled(path)
-    assert first == again == {"letters": 6} and asked == [] and path.read_bytes() == before
-    assert capsys.readouterr().out == f"letters: 6\n{path}: already complete\nletters: 6\n"
-
-
-def test_other_settings_are_refused_and_overwrite_begins_anew(tmp_path):
-    path = tmp_path / "out.jsonl"
-    doubled(path)
-    with pytest.raises(UserError, match="limit: .* -> 2"):
-        doubled(path, StepSettings(limit=2))
-    assert len(ids(path)) == 6
-    doubled(path, StepSettings(limit=2, overwrite=True))
-    assert ids(path) == ["a", "b"]
-
-
 def test_an_item_that_failed_leaves_the_others_and_the_same_command_does_it(tmp_path):
     path = tmp_path / "out.jsonl"
     fails = {"b": ItemError("timeout", "too late", retryable=True), "e": ItemError("context", "too long")}

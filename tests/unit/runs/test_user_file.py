@@ -42,17 +42,6 @@ def test_the_hash_covers_the_modules_of_its_folder_that_a_file_has_loaded(tmp_pa
     assert hash_input(path) != known
 
 
-def test_a_file_without_neighbours_has_the_hash_of_its_bytes_and_one_that_moves_keeps_its_own(tmp_path):
-    alone = written(tmp_path / "alone", main="import json, numpy, sweet_rl\nX = 1")
-    (tmp_path / "same.txt").write_bytes(alone.read_bytes())
-    load_from_file(alone, "X", "--x")
-    assert hash_input(alone) == hash_input(tmp_path / "same.txt")
-    paths = [written(tmp_path / name, main="import rules\nX = 1", rules="1") for name in ("here", "there")]
-    for path in paths:
-        load_from_file(path, "X", "--x")
-    assert hash_input(paths[0]) == hash_input(paths[1]) != hash_input(alone)
-
-
 def test_an_error_of_the_user_s_code_is_raised_as_it_is(tmp_path):
     with pytest.raises(KeyError, match="x"):
         load_from_file(written(tmp_path, main="import rules", rules="raise KeyError('x')"), "X", "--x")

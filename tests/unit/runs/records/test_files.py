@@ -49,11 +49,6 @@ def test_released_trajectories_are_numbered_within_their_task(tmp_path):
     assert third.id == f"{first.task.id}-1" and fourth.id == f"{first.task.id}-2"
 
 
-def test_equal_tasks_without_ids_are_told_apart(tmp_path):
-    first, second = read_records(write_rows(tmp_path / "t.jsonl", [TASK, TASK]), Task)
-    assert second.id == f"{first.id}-1"
-
-
 def test_limit_reads_no_further(tmp_path):
     path = write_rows(tmp_path / "t.jsonl", [TASK, TASK])
     path.write_text(path.read_text() + "broken")
@@ -94,9 +89,3 @@ def test_a_missing_file_and_a_directory_are_errors(tmp_path):
         read_records(tmp_path / "no.jsonl", Task)
     with pytest.raises(RecordError, match="directory"):
         read_records(tmp_path, Task)
-
-
-def test_a_byte_order_mark_is_no_content(tmp_path):
-    path = tmp_path / "bom.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + GOOD)
-    assert read_records(path, Task)[0].ground_truth == TASK["ground_truth"]

@@ -59,11 +59,6 @@ def test_log_probs_of_another_length_than_the_tokens_are_refused(logprobs, tmp_p
         sampling_logprobs(replace(CANDIDATES, additional_reference_logprobs=logprobs))
 
 
-def test_means_and_log_probs_of_tokens_that_are_not_stored_are_taken():
-    for changes in ({"additional_reference_logprobs": [-1.0, -2.0]}, {"additional_token_ids": None}):
-        assert TurnCandidates.from_dict(replace(CANDIDATES, **changes).to_dict())
-
-
 def test_a_message_with_a_log_prob_too_few_is_refused():
     said = [SAID[0], SAID[1] | {"token_ids": [1, 2, 3], "logprobs": [-1.0, -2.0]}]
     with pytest.raises(RecordError, match=r"line 9, dialogue_history\[1\]: 2 log-probs for 3 token ids"):
