@@ -1,7 +1,10 @@
 """Messages as parts and token ids, for the chat templates of eleven families of models."""
 
 import copy
+import json
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -12,6 +15,7 @@ from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.texts.released_texts import Markup, parts_from_text
 from sweet_rl.runs.errors import UserError
 from tests.support.chat_families import FAMILIES, LLAMA3, small_tokenizer
+from tests.support.tiny_models import save_tiny_chat_model
 
 EVERY = pytest.mark.parametrize("family", FAMILIES)
 # These write a reply differently once it is history: no <think> before it, a space more.
@@ -153,17 +157,6 @@ def test_a_cut_reply_is_followed_by_an_untrained_marker_or_ends_the_dialogue(fam
     assert ids[-len(cut["token_ids"]) :] == cut["token_ids"]
 
 
-def test_another_eos_than_the_template_s_is_kept_and_the_turn_still_closed():
-    chat = chat_of("gemma")
-    eos = chat.tokenizer.eos_token_id
-    reply = {"role": "assistant", "content": "hi", "output": "hi", "finish_reason": "stop"}
-    reply["token_ids"] = [*chat.tokenizer.encode("hi", add_special_tokens=False), eos]
-    parts = chat.prompt([user("a"), reply, user("b")])
-    assert parts_text(parts).count("hi<eos><end_of_turn>\n<start_of_turn>user\nb") == 1
-    ids, train = chat.encode(parts, chat.fingerprint)
-    assert trained_runs(ids, train) == [reply["token_ids"]]
-
-
 def test_eos_ids_of_the_generation_config_end_a_turn_too():
     tokenizer = small_tokenizer("llama3")
     header = tokenizer.convert_tokens_to_ids("<|start_header_id|>")
@@ -203,13 +196,6 @@ def test_a_cut_reply_that_spells_the_marker_is_not_a_finished_one():
     parts = chat.dialogue([user("a"), {"role": "assistant", "content": "hm<|im_end|>", "finish_reason": "length"}])
     ids, _ = chat.encode(parts)
     assert ids[-1] not in chat.eos_ids
-
-
-def test_the_placeholder_in_a_content_is_content():
-    chat = chat_of("llama3")
-    text = "a\ue0f0reply\ue0f0c"
-    parts = chat.prompt([user(text), sampled(chat, "ok"), user(text)])
-    assert parts_text(parts).replace("\u200b", "").count(text) == 2
 
 
 def test_released_replies_without_a_finish_reason_are_finished_and_not_ended_twice():
@@ -263,18 +249,6 @@ def test_a_reply_without_ids_that_has_a_reasoning_is_refused_and_one_whose_conte
         chat.dialogue([user("a"), reply])
     parts = chat.dialogue([user("a"), {"role": "assistant", "content": "Four", "output": reply["content"]}])
     assert parts[-1] == {"text": "Four<|im_end|>", "train": True}
-
-
-def test_ids_of_a_templated_reply_stay_if_the_template_does_not_change_it():
-    chat = chat_of("llama3")
-    for reply, kept in (("Which?", True), ("Which? ", False)):
-        parts = chat.prompt([user("a"), sampled(chat, reply) | {"templated": True}, user("b")])
-        assert [("token_ids" in part) for part in parts if part["train"]] == [kept]
-
-
-def test_a_turn_marker_that_is_named_bos_is_no_bos():
-    assert chat_of("smollm2").bos_text == "" and chat_of("chatml").bos_text == ""
-    assert chat_of("llama2").bos_text == "<s>" and chat_of("llama3").bos_text == "<|begin_of_text|>"
 
 
 @EVERY
@@ -341,6 +315,14 @@ def test_released_text_gives_the_parts_of_the_same_dialogue(header, doubled):
         assert parts == chat.dialogue([*messages, reply])
 
 
-def test_released_text_without_the_response_template_says_so():
-    with pytest.raises(UserError, match="--response_template"):
-        parts_from_text("hello", Markup("<|assistant|>", "<|end|>"))
+def test_a_reference_with_other_token_ids_or_too_few_is_refused(tiny_chat, tiny_chat_model, tiny_critic, tmp_path):
+    tiny_chat.check_vocabulary(tiny_critic, "--ref_pretrain")
+    tiny_chat.check_vocabulary(save_tiny_chat_model(tmp_path / "larger", vocab_size=300), "--ref_pretrain")
+    other = Path(shutil.copytree(tiny_chat_model, tmp_path / "other"))
+    content = json.loads((other / "tokenizer.json").read_text())
+    words = content["model"]["vocab"]
+    words["a"], words["b"] = words["b"], words["a"]
+    (other / "tokenizer.json").write_text(json.dumps(content))
+    for model in (str(other), save_tiny_chat_model(tmp_path / "small", vocab_size=259)):
+        with pytest.raises(UserError, match=f"--ref_pretrain {model} has another vocabulary than "):
+            tiny_chat.check_vocabulary(model, "--ref_pretrain")
