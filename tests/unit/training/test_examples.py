@@ -25,7 +25,7 @@ from sweet_rl.training.examples import (
     successful,
 )
 from sweet_rl.training.settings import DataSettings
-from tests.support.tiny_models import EOS, save_tiny_chat_model
+from tests.support.tiny_models import save_tiny_chat_model
 
 
 @pytest.fixture
