@@ -38,8 +38,7 @@ def model_input(name: str) -> str | None:
 def load_config(name: str | Path) -> Any:
     """Return the model's configuration (a `PretrainedConfig`).
 
-    Raises:
-        UserError: It cannot be read, or the folder holds an adapter.
+    Raises UserError if it cannot be read, or the folder holds an adapter.
     """
     if str(name).endswith(".py"):
         raise UserError(f"{name} is a Python file, not a model. Give a critic of your own as --critic_type {name}.")
@@ -141,16 +140,9 @@ def load_weights(
 def load_frozen(
     name: str | Path, dtype: torch.dtype | None = None, device: torch.device | str | None = None, **kind: Any
 ) -> torch.nn.Module:
-    """Return the model for scoring (`freeze`).
+    """Return the model for scoring (`freeze`); `kind` are further arguments of `load_weights`.
 
-    Args:
-        name: The model.
-        dtype: Number format of the weights. Default: float32.
-        device: Device of the weights. Default: the first GPU if there is one; what does not fit there lies on the next.
-        kind: Further arguments of `load_weights`.
-
-    Raises:
-        UserError: The model cannot be loaded.
+    By default it lies on the first GPU if there is one; what does not fit there lies on the next.
     """
     import torch
 
@@ -172,15 +164,10 @@ def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> 
 
 
 def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Tensor] | None = None) -> None:
-    """Write a model to an ordinary folder, with the generation settings with which it was loaded.
+    """Write a `PreTrainedModel` to a folder, with the generation settings with which it was loaded.
 
     transformers refuses to write settings that it loads (a temperature without `do_sample`, as many published models
     have), so that a training would be lost at its end.
-
-    Args:
-        model: A `PreTrainedModel`.
-        folder: Folder of the model.
-        state_dict: Its weights, if the model does not hold them itself.
     """
     settings = model.generation_config
     if settings is not None:
@@ -193,29 +180,22 @@ def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Ten
         settings.to_json_file(Path(folder) / "generation_config.json", keys_to_pop=["compile_config"])
 
 
-def first_not_finite(model: torch.nn.Module) -> str | None:
-    """Return the name of the first weight with NaN or infinity in it, None if there is none.
+def check_finite(name: str | Path, model: torch.nn.Module) -> None:
+    """Raise UserError if a weight of the model that was loaded from `name` is NaN or infinite.
 
     Under ZeRO-3 each process sees its own part of a weight. Weights in 8 bits or fewer are not looked at.
     """
     import torch
 
-    for name, parameter in model.named_parameters():
+    for key, parameter in model.named_parameters():
         weight = getattr(parameter, "ds_tensor", parameter).detach()
         if not weight.is_floating_point() or weight.itemsize < 2 or weight.is_meta or not weight.numel():
             continue
         # Both are NaN if one number is. Without memory for a mask, and ten times as fast as torch.isfinite(weight).
         if not torch.isfinite(torch.stack(torch.aminmax(weight))).all():
-            return name
-    return None
-
-
-def check_finite(name: str | Path, model: torch.nn.Module) -> None:
-    """Raise UserError if a weight of the model that was loaded from `name` is NaN or infinite."""
-    if (weight := first_not_finite(model)) is not None:
-        raise _cannot_load(
-            name, f"The weight {weight} holds NaN or infinity: its training has failed, or the file is damaged."
-        )
+            raise _cannot_load(
+                name, f"The weight {key} holds NaN or infinity: its training has failed, or the file is damaged."
+            )
 
 
 def require_bitsandbytes(flag: str) -> None:
