@@ -47,10 +47,8 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
 
 
 def scored_positions(hidden: Tensor, batch: dict[str, Any]) -> Tensor:
-    """hidden [R, L, H] -> [S, H], the hidden states that predict the trained tokens of a batch of `rows.lay_out`.
-
-    A model on several GPUs ends on another one than it begins.
-    """
+    """hidden [R, L, H] -> [S, H], the hidden states that predict the trained tokens of a batch of `rows.lay_out`."""
+    # A model on several GPUs ends on another one than it begins.
     return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
 
 

@@ -151,13 +151,7 @@ class ChatFormat:
 
         A token is trained if one of its characters is in a trained part. Special-token text becomes the token in
         untrained parts (it is markup there), never in `plain` parts, and in the agent's turns only as the EOS at their
-        end.
-
-        Args:
-            parts: Parts of one text.
-            tokenizer_fingerprint: Fingerprint of the tokenizer of the parts' token_ids, which are used only if it is
-                this one.
-            where: Place of the text, for errors.
+        end. The parts' token_ids are used only if `tokenizer_fingerprint` is that of this tokenizer.
 
         Returns:
             Token ids [S], and for each whether it is trained [S].
@@ -209,14 +203,9 @@ class ChatFormat:
         return text.removeprefix(self.lead).removesuffix(self._tail if ended else "")
 
     def check_vocabulary(self, other: str, flag: str) -> None:
-        """Check that another model can compute log-probs of the token ids of this one.
+        """Check that another model, named by a flag, can compute log-probs of the token ids of this one.
 
-        Args:
-            other: Name of the other model.
-            flag: Flag that names it, for errors.
-
-        Raises:
-            UserError: It has no tokenizer, its tokenizer has other ids, or its embedding is too small.
+        Raises UserError if it has no tokenizer, its tokenizer has other ids, or its embedding is too small.
         """
         from transformers import AutoTokenizer
 
@@ -313,10 +302,7 @@ class ChatFormat:
         return {"text": self._reply(message) + (self._tail + end if end else ""), "train": True}, end
 
     def _reply(self, message: Mapping[str, Any]) -> str:
-        """The text of a reply without ids: without the marker that ended it, and without reasoning.
-
-        Raises UserError if its content has a reasoning.
-        """
+        """The text of a reply without ids: without the marker that ended it, and without reasoning."""
         text = message["content"]
         if message.get("finish_reason") and message.get("output") is not None and not message.get("templated"):
             text = message["output"]  # released files have no finish_reason, and another family's marker in the output
@@ -400,11 +386,7 @@ class ChatFormat:
         self.lead: str = lead if before.startswith(prompt) and not lead.strip() else ""
 
     def _check(self) -> None:
-        """Compare the ids of a dialogue, as text and behind sampled ids, with those that the template itself gives.
-
-        Raises:
-            UserError: They differ, or the template changes a reply.
-        """
+        """Compare the ids of a dialogue, as text and behind sampled ids, with those that the template itself gives."""
         where = f"the chat template of {self.name}"
         rows = [(message["role"], message["content"]) for message in _PROBE]
         expected, _, _ = self._tokenize("", self._apply(rows, True))

@@ -104,15 +104,8 @@ def parts_from_text(text: str, markup: Markup) -> list[Part]:
 def last_reply_parts(texts: Sequence[str], own: Markup, where: str) -> list[list[Part]]:
     """The parts of texts that begin alike, as released turn pairs do: what follows the beginning is trained.
 
-    The beginning ends with the last header that all texts share. The agent's turns in it are marked `turn`.
-
-    Args:
-        texts: The chosen and the rejected text.
-        own: Markup that the texts are written in.
-        where: Place of the texts, for the error.
-
-    Raises:
-        UserError: The texts have no header in common.
+    The beginning ends with the last header of the markup `own` that all texts share. The agent's turns in it are marked
+    `turn`. Raises UserError, naming `where`, if the texts have no header in common.
     """
     beginning = commonprefix(list(texts))
     markup = recognised(beginning, own)
@@ -132,12 +125,7 @@ def last_reply_parts(texts: Sequence[str], own: Markup, where: str) -> list[list
 def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
     """A dialogue up to the agent's last turn as parts: its own, or parsed from released text, or rendered by `chat`.
 
-    Args:
-        trajectory: Trajectory with at least one message of the agent.
-        texts: Markup by which it is read or rendered if it has no parts of its own.
-
-    Raises:
-        UserError: The trajectory has no parts, and neither `chat` nor the markup of its text is known.
+    Raises UserError if it has no parts, and neither `chat` nor the markup of its text is known.
     """
     if trajectory.parts:
         return trajectory.parts
@@ -161,10 +149,7 @@ def rendered(trajectory: Trajectory, chat: ChatFormat) -> list[Part]:
 
 
 def refuse_unasked(trajectory: Trajectory, place: int) -> NoReturn:
-    """Raise RecordError: the agent's message at this place of the history follows no other message, or one of its own.
-
-    No chat format has a prompt for it.
-    """
+    """Raise RecordError: no chat format has a prompt for a message of the agent that follows none of the human."""
     raise RecordError(
         f"{trajectory.place('dialogue')}, dialogue_history[{place}]: a message of the agent without one of the human "
         "before it, so there is no prompt for it. Join two messages of the agent in a row, and leave out one with "
@@ -173,11 +158,7 @@ def refuse_unasked(trajectory: Trajectory, place: int) -> NoReturn:
 
 
 def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
-    """The markup of a released dialogue, given or recognised; None if it is not known, or the dialogue has no text.
-
-    Raises:
-        UserError: As `given_markup`.
-    """
+    """The markup of a released dialogue, given or recognised; None if it is not known, or the dialogue has no text."""
     row: Mapping[str, Any] = trajectory.dialogue_history[_last_turn(trajectory)]
     if trajectory.parts or not isinstance(row.get("input"), str) or row.get("output") is None:
         return None
@@ -193,10 +174,8 @@ def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
 def given_markup(header: str, chat: ChatFormat | None, eos: str | None = None, bos: str | None = None) -> Markup:
     """The markup of texts by the header of the agent's turns; what else is not given is that of the header's family.
 
-    A header of an unknown family is taken for one of the model's.
-
-    Raises:
-        UserError: The text that ends a turn is not known, or is not given and ends no turn of the model.
+    A header of an unknown family is taken for one of the model's. Raises UserError if the text that ends a turn is not
+    known, or is not given and ends no turn of the model.
     """
     own = Markup.of(chat) if chat else None
     family = (own and recognised(header, own)) or recognised(header) or own or Markup("", "")
