@@ -1,5 +1,5 @@
 """A real language model on ColBench tasks: every step in this process; a real vLLM server as the agent with a real
-`transformers serve` as the human; vLLM in process.
+`transformers serve` as the human.
 
     SWEET_RL_REAL_MODEL=FOLDER SWEET_RL_SERVERS_PYTHON=venv-vllm/bin/python SWEET_RL_COLBENCH=colbench \
         python -m pytest tests/integration/scripts/test_real_servers.py -s
@@ -24,8 +24,8 @@ import pytest
 
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
-from tests.support.command_line import ROOT, call
-from tests.support.launched import START_SECONDS, free_port, served
+from tests.support.command_line import call
+from tests.support.launched import free_port, served
 
 MODEL = os.environ.get("SWEET_RL_REAL_MODEL")
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "colbench"
@@ -142,46 +142,3 @@ def test_candidates_from_vllm_carry_the_log_probs_of_sampling(folder, vllm_serve
     step("rank_best_of_n.py", model_id=MODEL, input_path=path, output_path=ranked, reference="sampled", no_prompt=True)
     scores = [score for row in read_records(ranked, TurnCandidates) for score in row.judge_scores]
     assert max(map(abs, scores)) < 0.02  # scored by itself, a model has no advantage: the same ids, the same log-probs
-
-
-IN_PROCESS = """
-import asyncio, json, sys
-from sweet_rl.models.base import ModelError, Sampling
-from sweet_rl.models.load import load_model
-from sweet_rl.models.settings import ModelSettings
-
-async def main(path):
-    model = load_model(path, ModelSettings("vllm"), dtype="float32", max_model_len=512)
-    await model.check()
-    asked = [{"role": "user", "content": "Say hello in one short sentence."}]
-    both = await asyncio.gather(*(model.complete(asked, Sampling(0.7, 0.9, 20, n=2, seed=seed)) for seed in (1, 2, 1)))
-    try:
-        await model.complete([{"role": "user", "content": "word " * 900}], Sampling(max_tokens=5))
-        kind = None
-    except ModelError as error:
-        kind = error.kind
-    await model.close()
-    said = [[[one.token_ids, one.logprobs, one.finish_reason, one.text] for one in replies] for replies in both]
-    print("RESULT" + json.dumps({"said": said, "too_long": kind}))
-
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
-"""
-
-
-@needs_vllm
-def test_vllm_in_process_samples_by_seed_and_names_a_prompt_that_is_too_long(folder):
-    script = folder / "in_process.py"
-    script.write_text(IN_PROCESS)
-    environment = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [PYTHON, str(script), MODEL], env=environment, capture_output=True, text=True, timeout=START_SECONDS
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.partition("RESULT")[2].splitlines()[0])
-    first, second, again = result["said"]
-    assert first == again and first[1] == second[0] and result["too_long"] == "context"
-    for ids, logprobs, reason, text in first + second:
-        assert len(ids) == len(logprobs) <= 20 and text
-        assert reason == ("length" if len(ids) == 20 and ids[-1] != 2 else "stop")
-        assert max(logprobs) <= 0.0

@@ -191,13 +191,6 @@ def test_special_token_text_in_a_reply_without_ids_never_becomes_the_token(famil
         assert [i for i in run if i in added] == ending
 
 
-def test_a_cut_reply_that_spells_the_marker_is_not_a_finished_one():
-    chat = chat_of("chatml")
-    parts = chat.dialogue([user("a"), {"role": "assistant", "content": "hm<|im_end|>", "finish_reason": "length"}])
-    ids, _ = chat.encode(parts)
-    assert ids[-1] not in chat.eos_ids
-
-
 def test_released_replies_without_a_finish_reason_are_finished_and_not_ended_twice():
     chat = chat_of("llama3")
     for output in ("Which days?", "Which days?<|eot_id|>"):
@@ -279,17 +272,6 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(tmp_path):
     (saved / "tokenizer.json").write_text("{}")
     with pytest.raises(UserError, match="no tokenizer"):
         ChatFormat.from_pretrained(saved)
-
-
-def test_a_saved_tokenizer_is_the_same_chat_format(tmp_path):
-    chat = chat_of("gemma")
-    chat.tokenizer.save_pretrained(tmp_path)
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [1, 5]}')
-    loaded = ChatFormat.from_pretrained(tmp_path)
-    assert loaded.fingerprint == chat.fingerprint
-    assert {1, 5} | set(chat.eos_ids) == set(loaded.eos_ids)
-    messages = [user("a"), sampled(chat, "b"), user("c")]
-    assert loaded.prompt(messages) == chat.prompt(messages)
 
 
 def test_a_system_message_that_the_template_refuses_is_an_error_with_the_remedy():
