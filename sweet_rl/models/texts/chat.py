@@ -19,11 +19,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
+from itertools import pairwise
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from sweet_rl.models.thinking import without_thinking
 from sweet_rl.models.weights import context_length, load_config, model_path
@@ -89,7 +88,8 @@ class ChatFormat:
             raise UserError(f"{self.name} has no fast tokenizer (tokenizer.json), which gives the places of tokens.")
         self._template = _dated(tokenizer.get_chat_template(), self.name)
         self._markup_between = lru_cache(maxsize=4096)(self._render_markup)
-        self._tokenized = lru_cache(maxsize=4096)(self._tokenize)
+        self._tokenized = lru_cache(maxsize=512)(self._tokenize)
+        self._piece = lru_cache(maxsize=4096)(self._tokenize_piece)
         ids = tokenizer.get_vocab()
         self.vocabulary = vocabulary or max(ids.values()) + 1
         self.fingerprint = hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()[:16]
@@ -165,11 +165,17 @@ class ChatFormat:
         before = ""
 
         def add_texts() -> None:
-            new, starts, ends = self._tokenized(before, "".join(text for text, _ in texts))
-            trained = np.repeat([trained for _, trained in texts], [len(text) for text, _ in texts])
-            count = np.concatenate([[0], np.cumsum(trained)])
+            new, places = self._tokenized(before, "".join(text for text, _ in texts))
+            spans, end = [], 0
+            for text, trained in texts:
+                end += len(text)
+                if trained:
+                    spans.append((end - len(text), end))
             ids.extend(new)
-            train.extend((count[ends] > count[starts]).tolist())
+            if spans:
+                train.extend([any(a < last and b > first for first, last in spans) for a, b in places])
+            else:
+                train.extend([False] * len(new))
             texts.clear()
 
         for part in parts:
@@ -183,10 +189,11 @@ class ChatFormat:
                 train.extend([part["train"]] * len(sampled))
                 before = self._eos.get(sampled[-1], part["text"][-1:])
         add_texts()
-        if wrong := [token for token in ids if not 0 <= token < self.vocabulary]:
-            text = {token: text for text, token in self.tokenizer.get_vocab().items()}.get(wrong[0])
+        if ids and not 0 <= min(ids) <= max(ids) < self.vocabulary:
+            wrong = next(token for token in ids if not 0 <= token < self.vocabulary)
+            text = {token: text for text, token in self.tokenizer.get_vocab().items()}.get(wrong)
             raise UserError(
-                f"{where}: the token id {wrong[0]} ({text!r}) is outside of the vocabulary of {self.name}, whose ids "
+                f"{where}: the token id {wrong} ({text!r}) is outside of the vocabulary of {self.name}, whose ids "
                 f"are below {self.vocabulary}. If the file was edited, remove 'tokenizer' from its row: its text is "
                 "tokenised again. If the tokenizer has more tokens than the model, add rows to the model's embedding "
                 "(resize_token_embeddings)."
@@ -389,7 +396,7 @@ class ChatFormat:
         """Compare the ids of a dialogue, as text and behind sampled ids, with those that the template itself gives."""
         where = f"the chat template of {self.name}"
         rows = [(message["role"], message["content"]) for message in _PROBE]
-        expected, _, _ = self._tokenize("", self._apply(rows, True))
+        expected, _ = self._tokenize("", self._apply(rows, True))
         written, _ = self.encode(self._written(_PROBE), where=where)
         parts = self._sampled([_PROBE[0], {**_PROBE[1], "token_ids": [self.eos_ids[0]]}, _PROBE[2]])
         before, _ = self.encode(parts[:-1], self.fingerprint, where)
@@ -402,19 +409,32 @@ class ChatFormat:
                     "template so that it writes a message alike in every dialogue."
                 )
 
-    def _tokenize(self, before: str, text: str) -> tuple[list[int], np.ndarray, np.ndarray]:
-        """The ids of a text that continues `before`, and where each token starts and ends in it."""
-        if not text:
-            return [], np.zeros(0, np.int64), np.zeros(0, np.int64)
+    def _tokenize(self, before: str, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids of a text that continues `before`, and where each token starts and ends in it.
+
+        No token reaches across the beginning of a special token, so what is between two of them is tokenised once for
+        all texts. (Some special tokens take the white space before them.)
+        """
+        found = (match.start() for match in self._special.finditer(text))
+        cuts = [0, *(place for place in found if place and not text[place - 1].isspace()), len(text)]
+        ids: list[int] = []
+        places: list[tuple[int, int]] = []
+        for start, end in pairwise(cuts):
+            new, within = self._piece("" if start else before, text[start:end])
+            ids += new
+            places += [(start + first, start + last) for first, last in within]
+        return ids, places
+
+    def _tokenize_piece(self, before: str, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         # Behind another text if the two share a token, because many tokenizers put a space before a text's beginning.
         for head in (before, ".", "\n", "a", ""):
             head_ids = self.tokenizer(head, add_special_tokens=False)["input_ids"]
             whole = self.tokenizer(head + text, add_special_tokens=False, return_offsets_mapping=True)
             if whole["input_ids"][: len(head_ids)] == head_ids:
                 break
-        places = np.asarray(whole["offset_mapping"][len(head_ids) :], np.int64).reshape(-1, 2) - len(head)
-        starts, ends = np.maximum(places, 0).T
-        return whole["input_ids"][len(head_ids) :], starts, ends
+        places = whole["offset_mapping"][len(head_ids) :]
+        behind = [(max(0, first - len(head)), max(0, last - len(head))) for first, last in places]
+        return whole["input_ids"][len(head_ids) :], behind
 
 
 def check_characters(text: str, where: str) -> None:
