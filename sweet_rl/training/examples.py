@@ -15,6 +15,7 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.released_texts import (
     Markup,
     TextMarkup,
+    check_turn_ends,
     given_markup,
     last_reply_parts,
     parts_from_text,
@@ -131,8 +132,9 @@ class Encoder:
         """The ids and the mask of trained tokens; None if the agent's turns have no token.
 
         Raises:
-            UserError: No part is trained. It names `where`.
+            UserError: No part is trained, or a turn ends with the marker of another family. It names `where`.
         """
+        check_turn_ends(parts, self.chat, where)
         ids, train = self.chat.encode(parts, tokenizer, where)
         if not any(train) and any(part["train"] for part in parts):
             return None

@@ -148,6 +148,18 @@ def rendered(trajectory: Trajectory, chat: ChatFormat) -> list[Part]:
     return chat.dialogue(trajectory.seen(_last_turn(trajectory) + 1), trajectory.tokenizer)
 
 
+def check_turn_ends(parts: Sequence[Part], chat: ChatFormat, where: str) -> None:
+    """Raise UserError, naming `where`, if a trained turn ends with the marker of another family than that of `chat`."""
+    for eos in (LLAMA3.eos, CHATML.eos):
+        foreign = chat.tokenizer.convert_tokens_to_ids(eos) not in chat.eos_ids
+        if foreign and any(part["train"] and part["text"].endswith(eos) for part in parts):
+            raise UserError(
+                f"{where}: a turn ends with {eos!r}, which ends no turn of {chat.name} and would be trained as text. "
+                "Write the texts anew from their dialogues (evaluate_code.py --tokenizer), or train a model of that "
+                "family."
+            )
+
+
 def refuse_unasked(trajectory: Trajectory, place: int) -> NoReturn:
     """Raise RecordError: no chat format has a prompt for a message of the agent that follows none of the human."""
     raise RecordError(

@@ -184,6 +184,9 @@ def test_strings_in_the_markup_of_another_family_are_refused_by_their_place(chat
     texts = [f"{header}which?<|eot_id|>the human{header}{said}<|eot_id|>" for said in ("yes", "no")]
     with pytest.raises(UserError, match="pair 'a', 'chosen': --response_template .* is not of the family of"):
         encode_pairs([PreferencePair(*texts, id="a")], chat, DataSettings(response_template=header))
+    rows = [[{"text": "task", "train": False}, {"text": f"{said}<|eot_id|>", "train": True}] for said in ("yes", "no")]
+    with pytest.raises(UserError, match="pair 'b', 'chosen': a turn ends with '<|eot_id|>'"):
+        encode_pairs([PreferencePair(*rows, id="b")], chat, DataSettings())
 
 
 def test_rows_of_equal_texts_are_imitated_once_each(chat):
