@@ -19,14 +19,13 @@ from typing import Any
 import openai
 
 from sweet_rl.models.base import Completion, ModelError, Prompt, Sampling, is_ids, prompt_ids
-from sweet_rl.models.servers import Server, Servers
+from sweet_rl.models.servers import Servers
 from sweet_rl.models.settings import HOSTED
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 
 logger = logging.getLogger(__name__)
 # Sent to vLLM and SGLang only. Without the first three they apply what the model's generation_config.json says of them.
-OPEN_SERVERS = ("vllm", "sglang")
 PLAIN_SAMPLING = {"top_k": -1, "repetition_penalty": 1.0, "min_p": 0.0}
 OPTIONAL = ("return_token_ids", "logprobs", *PLAIN_SAMPLING, "seed", "n", "top_p", "temperature")
 """Fields that are left out if a refusal names them. Another field is left out by `request`."""
@@ -72,46 +71,13 @@ class OpenAIServer:
             )
         self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
         self._request = dict(request or {})
-        self._owners: set[str] = set()  # of the model, where servers list it
         self._left_out: set[str] = set()
         self._token_limit = "max_tokens"
         self._served_as: set[str] = set()
-        self._checked: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Ask every server for its models. Raises UserError if none answers, or one refuses the key or the model."""
-        if self._checked is None:
-            self._checked = asyncio.ensure_future(self._check())
-        await asyncio.shield(self._checked)
-
-    async def _check(self) -> None:
-        errors = await asyncio.gather(*map(self._check_server, self.servers.all))
-        if all(errors):
-            raise UserError(
-                f"no server answers ({errors[0]}). Start one (for example `vllm serve {self.model}`) or correct the "
-                "hostname."
-            )
-        for error in filter(None, errors):
-            logger.warning("%s", error)
-
-    async def _check_server(self, server: Server) -> ModelError | None:
-        try:
-            listed = await self.servers.models(server)
-        except ModelError as error:
-            if error.kind != "auth":
-                return error
-            raise UserError(
-                f"{server.url} refuses the key, or that there is none: {error} OPENAI_API_KEY is sent to OpenAI's own "
-                "API only: for others name a variable with --api_key_variable."
-            ) from error
-        owners = set(listed.values())
-        self._owners |= {listed[self.model]} if self.model in listed else owners
-        if listed and self.model not in listed:
-            text = f"{server.url} does not list {self.model!r} among its models ({', '.join([*listed][:5])})"
-            if owners <= set(OPEN_SERVERS):
-                raise UserError(f"{text}.")
-            logger.warning("%s", text)
-        return None
+        """Ask every server for its models. Raises UserError if none answers and has the model."""
+        await self.servers.check(self.model)
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
         await self.check()  # whose servers decide which fields are sent
@@ -159,12 +125,11 @@ class OpenAIServer:
             "n": sampling.n,
             "seed": sampling.seed % 2**31,
         }
-        is_open = bool(self._owners) and self._owners <= set(OPEN_SERVERS)
-        if is_open:
+        if self.servers.is_open:
             body |= PLAIN_SAMPLING
         if is_ids(prompt):
             body |= {"prompt": prompt, "logprobs": 0}
-            if is_open:
+            if self.servers.is_open:
                 body["return_token_ids"] = True
         else:
             body["messages"] = [{"role": message["role"], "content": message["content"]} for message in prompt]  # type: ignore[index]

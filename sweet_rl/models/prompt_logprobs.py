@@ -10,7 +10,7 @@ import numpy as np
 
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.servers import Server, Servers
+from sweet_rl.models.servers import Servers
 from sweet_rl.runs.errors import UserError
 
 LEAST = -9999.0  # what vLLM writes for minus infinity
@@ -56,27 +56,13 @@ class PromptLogprobs:
         await self.servers.close()
 
     async def _check(self) -> None:
-        """Keep the servers that have the model, and ask one of them for the log-probs of a text as a trial."""
-        reasons = await asyncio.gather(*map(self._missing, self.servers.all))
-        if all(reasons):
-            raise UserError(
-                f"no server has the model {self.model!r} ({'; '.join(map(str, reasons))}). Start one: "
-                f"`vllm serve {self.model}`."
-            )
-        self.servers.all = [one for one, reason in zip(self.servers.all, reasons, strict=True) if reason is None]
+        """Check that a server has the model, and ask for the log-probs of a text as a trial."""
+        await self.servers.check(self.model)
         try:
             await self._entries(TRIAL)
         except ModelError as error:
             if error.kind in ("auth", "refused", "logprobs"):
                 raise UserError(f"{self.servers.all[0].url} gives no log-probs of a prompt: {error}") from error
-
-    async def _missing(self, server: Server) -> str | None:
-        """What is wrong with a server; None if it lists the model, or no models."""
-        try:
-            names = await self.servers.models(server)
-        except ModelError as error:
-            return str(error)
-        return None if not names or self.model in names else f"{server.url} has {', '.join([*names][:5])}"
 
     async def _entries(self, text: EncodedText) -> list[Any]:
         """The entry of each token of a text. Raises ModelError if there is not one for each."""

@@ -25,6 +25,7 @@ from sweet_rl.runs.errors import UserError, masked, register_key
 
 logger = logging.getLogger(__name__)
 ATTEMPTS = 3  # calls for one reply that time out, cannot be read, or fail on several servers
+OPEN_SERVERS = ("vllm", "sglang")  # as they name themselves in their lists of models
 RETRIES = 10  # of openai's client, if there is one server; with several another one is asked sooner
 LONGEST_PAUSE = 60.0  # seconds
 CONNECT_SECONDS = 30.0
@@ -102,6 +103,8 @@ class Servers:
         # A server without a key gets none of the environment's either (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS).
         self._options: Any = {} if api_key else {"headers": dict.fromkeys(headers, openai.Omit())}
         self._answered = 0.0  # time of the last answer
+        self._checked: asyncio.Task[None] | None = None
+        self.owners: set[str] = set()  # of the model, where servers list it
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON object with which a server answers.
@@ -133,21 +136,58 @@ class Servers:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def models(self, server: Server) -> dict[str, str]:
-        """Return the models that the server lists and their owners; none if it has no such list, or forbids it.
+    async def check(self, model: str) -> None:
+        """Ask every server once for its models, and leave out those that list other models only.
 
-        Raises:
-            ModelError: The server does not answer, or refuses the key.
+        Raises UserError if no server answers and has the model, or one refuses the key.
         """
+        if self._checked is None:
+            self._checked = asyncio.ensure_future(self._check(model))
+        await asyncio.shield(self._checked)
+
+    async def _check(self, model: str) -> None:
+        having, silent, others, reasons = [], [], [], []
+        for server, listed in zip(self.all, await asyncio.gather(*map(self._models, self.all)), strict=True):
+            if isinstance(listed, ModelError):
+                silent.append(server)
+                reasons.append(str(listed))
+                continue
+            self.owners |= {listed[model]} if model in listed else set(listed.values())
+            if not listed or model in listed:
+                having.append(server)
+            else:
+                others.append(server)
+                reasons.append(f"{server.url} does not list {model!r} among its models ({', '.join([*listed][:5])})")
+        if not having and not self.is_open and others:
+            having = others  # a gateway need not list all its models
+        if not having:
+            raise UserError(
+                f"no server answers and has the model {model!r} ({'; '.join(reasons)}). Start one (for example `vllm "
+                f"serve {model}`) or correct the hostname."
+            )
+        for reason in reasons:
+            logger.warning("%s", reason)
+        self.all = having + silent
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the servers say that they are vLLM or SGLang."""
+        return bool(self.owners) and self.owners <= set(OPEN_SERVERS)
+
+    async def _models(self, server: Server) -> dict[str, str] | ModelError:
+        """The models that the server lists and their owners; none if it has no such list, or forbids it."""
         client = server.client.with_options(max_retries=min(2, server.client.max_retries))
         try:
             async with asyncio.timeout(self._timeout):
                 listed: Any = await client.get("/models", cast_to=object, options=self._options)
         except (openai.OpenAIError, TimeoutError) as error:
             failure = model_error(error, server.url)
-            if failure.kind in SERVER_FAULTS or isinstance(error, openai.AuthenticationError):
-                raise failure from error
-            return {}
+            if isinstance(error, openai.AuthenticationError):
+                raise UserError(
+                    f"{server.url} refuses the key, or that there is none: {failure} OPENAI_API_KEY is sent to "
+                    "OpenAI's own API only: for others name a variable with --api_key_variable."
+                ) from error
+            return failure if failure.kind in SERVER_FAULTS else {}
         rows = listed.get("data") if isinstance(listed, dict) else listed  # Together's list is bare
         return {str(row.get("id")): str(row.get("owned_by")) for row in rows or [] if isinstance(row, dict)}
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 PACKAGED = Path(__file__).parent / "packaged"
 GPU_SHARE = 0.8  # of a GPU's free memory that frozen weights may take; the rest is for what is computed with them
 _ADAPTER = "adapter_config.json"
-_STRETCHED = ("linear", "yarn")  # rotary embeddings that reach beyond the original context whatever a text's length
-_BY_LENGTH = ("dynamic", "longrope")  # those that would rotate a text as the longest text of its batch needs it
 
 
 def model_path(name: str) -> str:
@@ -57,15 +55,15 @@ def context_length(config: Any) -> int | None:
     context, because beyond it a text would be rotated as the longest text of its batch. A sliding window is no limit.
     """
     text = config.get_text_config()
-    limit = getattr(text, "max_position_embeddings", None) or getattr(text, "max_seq_len", None)  # the second: MPT
+    limit = getattr(text, "max_position_embeddings", None)
     if not limit:
         return None
     rope = getattr(text, "rope_parameters", None) or {}
     original = rope.get("original_max_position_embeddings") or limit
-    if rope.get("rope_type") in _BY_LENGTH:
+    if rope.get("rope_type") in ("dynamic", "longrope"):
         return min(original, limit)
-    if rope.get("rope_type") in _STRETCHED:
-        limit = max(limit, int(original * (rope.get("factor") or 1)))
+    if rope.get("rope_type") in ("linear", "yarn"):
+        return max(limit, int(original * (rope.get("factor") or 1)))
     return max(limit, getattr(text, "model_max_length", None) or 0)  # Command-R names its context so
 
 

@@ -29,7 +29,6 @@ YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_pos
     ("gpt2", {"n_positions": 64}, 64),
     ("mistral", {"max_position_embeddings": 64, "sliding_window": 8}, 64),
     ("gemma3", {"text_config": {"max_position_embeddings": 64, "sliding_window": 8}}, 64),
-    ("mpt", {"max_seq_len": 64}, 64),
     ("bloom", {}, None),
     ("mamba", {}, None),
     ("llama", {"max_position_embeddings": 64, "rope_parameters": DYNAMIC}, 64),
