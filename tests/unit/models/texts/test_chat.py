@@ -48,18 +48,6 @@ def trained_runs(ids: list[int], train: list[bool]) -> list[list[int]]:
     return runs
 
 
-@EVERY
-def test_a_first_prompt_has_the_ids_of_the_template_itself(family):
-    chat = chat_of(family)
-    messages = [user("What is the late fee?")]
-    text = chat.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    parts = chat.prompt(messages)
-    assert parts_text(parts) == text
-    ids, train = chat.encode(parts)
-    assert ids == chat.tokenizer.encode(text, add_special_tokens=False)
-    assert not any(train)
-
-
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f not in REWRITING])
 def test_a_finished_dialogue_reads_as_the_template_writes_it(family):
     chat = chat_of(family)
@@ -156,14 +144,6 @@ def test_a_cut_reply_is_followed_by_an_untrained_marker_or_ends_the_dialogue(fam
     assert not any(train[end:]) and chat.tokenizer.decode(ids[end:marker]).strip() == ""
     ids, _ = chat.encode(chat.dialogue([user("a"), cut]), chat.fingerprint)
     assert ids[-len(cut["token_ids"]) :] == cut["token_ids"]
-
-
-def test_eos_ids_of_the_generation_config_end_a_turn_too():
-    tokenizer = small_tokenizer("llama3")
-    header = tokenizer.convert_tokens_to_ids("<|start_header_id|>")
-    chat = ChatFormat(tokenizer, eos_ids=[header])
-    assert chat.eos_ids == (*chat_of("llama3").eos_ids, header)
-    assert chat.decode([*tokenizer.encode("ok", add_special_tokens=False), header]) == "ok"
 
 
 @EVERY
