@@ -161,8 +161,7 @@ def lay_out(
         share_prompts: Whether texts with the same prompt share a block; if not, each text has a row of its own, for
             plain causal attention.
         row_tokens: Number of tokens per row. A block that would pass it is continued in another, its prompt repeated.
-        whole: Whether the last token of each text goes through the model too; if not, it is only predicted. Without
-            shared prompts it always does, because there the length of a text may decide how it is computed.
+        whole: Whether the last token of each text goes through the model too; if not, it is only predicted.
 
     Returns:
         int64 tensors:
@@ -175,8 +174,6 @@ def lay_out(
         and `layout`, the tuple of Blocks (None without shared prompts). The S trained tokens are in the order of
         `texts`.
     """
-
-    whole = whole or not share_prompts
 
     def fed(text: EncodedText) -> int:
         return len(text) - (not whole)
