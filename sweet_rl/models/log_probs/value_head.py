@@ -100,8 +100,8 @@ def value_batch(
 
     Returns:
         The entries of `lay_out`, and for the T values
-          spans       int64 [T, 5], the row, and the first column and the one behind the last of two stretches: the
-                      prompt, and the completion up to the end of the turn
+          spans       T tuples: the row, the first column and the one behind the last of the prompt, and those of the
+                      completion up to the end of the turn
           value_text  int64 [T], the text of each value
     """
     batch = lay_out(texts, share, row_tokens, whole=True)
@@ -111,7 +111,7 @@ def value_batch(
             behind = text.prompt_length
             spans.append((row, start, start + behind, completion, completion + end - behind))
             owners.append(number)
-    return batch | {"spans": torch.tensor(spans), "value_text": torch.tensor(owners)}
+    return batch | {"spans": tuple(spans), "value_text": torch.tensor(owners)}
 
 
 def _ends(text: EncodedText, unit: str) -> list[int]:
@@ -128,13 +128,12 @@ def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
 
     def value(_, hidden: Tensor) -> Tensor:
         wide = torch.promote_types(hidden.dtype, torch.float32)
-        row, *columns = batch["spans"].to(hidden.device).T
+        means = []
+        for row, start, behind_prompt, completion, end in batch["spans"]:
+            prompt, turns = hidden[row, start:behind_prompt], hidden[row, completion:end]
+            means.append((prompt.sum(0, dtype=wide) + turns.sum(0, dtype=wide)) / (len(prompt) + len(turns)))
         with torch.autocast(hidden.device.type, enabled=False):
-            sums = F.pad(hidden.to(wide).cumsum(1), (0, 0, 1, 0))  # of the tokens before each column
-            prompt, behind_prompt, completion, end = (sums[row, column] for column in columns)
-            tokens = columns[1] - columns[0] + columns[3] - columns[2]
-            means = (behind_prompt - prompt + end - completion) / tokens[:, None]
-            return head(means)[None]
+            return head(torch.stack(means))[None]
 
     with projection_replaced(model, value):
         return run_rows(model, batch)[0, :, 0]
