@@ -205,7 +205,7 @@ def test_an_unknown_flag_or_setting_is_named(script, place, out):
         ("simulate_interactions.py", {"agent_prompt_path": "nowhere.txt"}, ["nowhere.txt"]),
         ("simulate_interactions.py", {"input_path": "{place}/plain.jsonl"}, ["--env_model"]),
         ("simulate_interactions.py", {"task_type": "html5"}, ["task_type"]),
-        ("simulate_interactions.py", {"agent_engine": "vllm", "agent_hostname": "localhost"}, ["engine vllm", "leave it out"]),
+        ("simulate_interactions.py", {"agent_engine": "vllm", "agent_hostname": "localhost"}, ["engine vllm"]),
         ("sample_best_of_n.py", {"best_of_n": 0}, ["--best_of_n is 0"]),
         ("sample_best_of_n.py", {"data_fraction": 0}, ["fraction"]),
         ("sample_best_of_n.py", {"data_fraction": 1.5}, ["fraction"]),
