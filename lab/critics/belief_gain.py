@@ -61,12 +61,11 @@ class BeliefGainCritic(LogRatioCritic):
         spoken = spoken_candidates(record)
         questions = [index for index, text in enumerate(spoken) if ANSWER_MARKER not in text]
         replies = _replies(record)
-        start = self._prompt(record, [])
-        before = self._belief(record, start, start)
+        before = self._belief(record, self._prompt(record, []))
         by_place = {}
         for index in questions:
             heard: list[Message] = [_message(record, index, spoken[index]), {"role": "user", "content": replies[index]}]
-            by_place[index] = (self._belief(record, self._prompt(record, heard), start), before)
+            by_place[index] = (self._belief(record, self._prompt(record, heard)), before)
         if len(questions) == len(spoken):
             return list(by_place.values())
         return [by_place.get(index, pair) for index, pair in enumerate(self._with_and_without_c(record))]
@@ -80,16 +79,15 @@ class BeliefGainCritic(LogRatioCritic):
         parts = self.chat.prompt([*dialogue_of(record), *more], record.tokenizer)
         return self.chat.encode([part | {"train": False} for part in parts], record.tokenizer)[0]
 
-    def _belief(self, record: TurnCandidates, prompt: list[int], start: list[int]) -> EncodedText:
-        """The reference solution, trained, as the agent's answer after `prompt`; `start` is computed once."""
+    def _belief(self, record: TurnCandidates, prompt: list[int]) -> EncodedText:
+        """The reference solution, trained, as the agent's answer after `prompt`."""
         answer: list[Part] = [
             {"text": f"{ANSWER_MARKER}\n", "train": False},
             {"text": reference_solution(record), "train": True},
         ]
         ids, train = self.chat.encode(answer)
-        shared = len(start) if prompt[: len(start)] == start else None
         where = f"candidates {record.id!r}: the reference solution"
-        return EncodedText.build(prompt + ids, [False] * len(prompt) + train, where, shared)
+        return EncodedText.build(prompt + ids, [False] * len(prompt) + train, where)
 
 
 def _replies(record: TurnCandidates) -> list[str]:

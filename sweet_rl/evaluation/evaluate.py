@@ -19,7 +19,7 @@ from sweet_rl.evaluation.statistics import check_k
 from sweet_rl.evaluation.summary import summarise_rewards, summary_text
 from sweet_rl.method.trajectory_pairs import check_texts, write_pairs
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.parts import TextMarkup
+from sweet_rl.models.texts.released_texts import TextMarkup
 from sweet_rl.runs.cli import alias, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.hub import local_path

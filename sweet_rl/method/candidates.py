@@ -17,7 +17,7 @@ from sweet_rl.models.base import ChatModel, Completion, Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.parts import refuse_unasked
+from sweet_rl.models.texts.released_texts import refuse_unasked
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError

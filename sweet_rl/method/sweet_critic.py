@@ -19,7 +19,6 @@ from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprob
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.settings import Attention, AttentionSettings, api_key, base_url, split_hostnames
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import model_input, model_path
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
@@ -279,7 +278,7 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
     """
     chat, models = load_models(settings)
     if settings.seed_model and model_path(settings.seed_model) != model_path(settings.model_id):
-        check_vocabulary(chat, settings.seed_model, "--reference_model_id")
+        chat.check_vocabulary(settings.seed_model, "--reference_model_id")
     hint = not settings.no_prompt
     return LogRatioCritic(
         chat,

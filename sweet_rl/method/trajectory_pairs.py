@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import parts_text
-from sweet_rl.models.texts.parts import TextMarkup, text_markup, trajectory_parts
+from sweet_rl.models.texts.released_texts import TextMarkup, text_markup, trajectory_parts
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.records import Part, PreferencePair, Trajectory
 from sweet_rl.runs.run import open_run

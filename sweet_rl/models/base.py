@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import ItemError, UserError
@@ -106,7 +106,6 @@ class ModelError(ItemError):
         self.param = param
 
 
-@runtime_checkable
 class ChatModel(Protocol):
     """A language model that replies to messages.
 

@@ -24,14 +24,7 @@ DATABASE = "calls.sqlite"
 
 
 class CallCache:
-    """Replies by key, in a folder that only its owner may read.
-
-    Args:
-        folder: Made if it does not exist.
-
-    Raises:
-        UserError: The folder or its database cannot be used; also by `get` and `put`.
-    """
+    """Replies by key, in a folder that only its owner may read. Raises UserError if it cannot be used."""
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)
@@ -81,12 +74,9 @@ class CallCache:
 
 
 class CachedModel:
-    """A ChatModel that looks into a cache before it asks `model`.
+    """A ChatModel that looks into a cache, which other models may share, before it asks `model`.
 
-    Args:
-        model: The model that is asked on a miss.
-        identity: What distinguishes the model's replies from those of every other model.
-        cache: May be shared with other models.
+    `identity` is what distinguishes the model's replies from those of every other model.
     """
 
     def __init__(self, model: ChatModel, identity: dict[str, Any], cache: CallCache) -> None:

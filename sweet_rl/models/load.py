@@ -20,7 +20,6 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 
 logger = logging.getLogger(__name__)
-ENGINES = ("auto", "transformers", "vllm", "openai")
 
 
 def on_server(settings: ModelSettings) -> bool:
@@ -35,18 +34,11 @@ def load_model(
     cache: CallCache | None = None,
     **engine_settings: Any,
 ) -> ChatModel:
-    """Return the model called `name`.
+    """Return the model called `name`: a packaged agent, a checkpoint folder, or its name on the hub or on a server.
 
-    Args:
-        name: `mini` or `mini_hard`, a checkpoint folder, a hub name,
-            or the name under which a server has it.
-        settings: Where the model runs and how it is asked.
-        calls: How calls to a server are made, and the folder of their cache.
-        cache: Cache to use instead, for models that share one.
-        engine_settings: Arguments of the engine in this process, beside those of `settings`.
-
-    Raises:
-        UserError: The settings exclude each other, or the model cannot be loaded.
+    `cache` takes the place of the one in `calls`, for models that share it. `engine_settings` are arguments of the
+    engine in this process, beside those of `settings`. Raises UserError if the settings exclude each other, or the
+    model cannot be loaded.
     """
     settings, calls = settings or ModelSettings(), calls or CallSettings()
     engine_settings = {**(settings.engine_settings or {}), **engine_settings}
@@ -68,18 +60,15 @@ def load_model(
 
 
 def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settings: dict[str, Any]) -> ChatModel:
-    engine, hostname = settings.engine, settings.hostname
-    if engine not in ENGINES:
-        raise UserError(f"the engine {engine!r} is not known; choose one of {', '.join(ENGINES)}.")
+    engine = settings.engine
     if on_server(settings):
-        if engine not in ("auto", "openai"):
-            raise UserError(
-                f"a hostname ({hostname}) and the engine {engine} exclude each other: leave out one of them."
-            )
-        if settings.bf16 is not None:
-            raise UserError("bf16 is for a model in this process; a server has the number format it was started with.")
-        if settings.engine_settings:
-            raise UserError("engine_settings are for a model in this process; a server has those it was started with.")
+        local = {
+            f"engine {engine}": engine not in ("auto", "openai"),
+            "bf16": settings.bf16 is not None,
+            "engine_settings": bool(settings.engine_settings),
+        }
+        if given := [flag for flag, is_given in local.items() if is_given]:
+            raise UserError(f"{name}: {given[0]} is for a model in this process, and it is on a server: leave it out.")
         from sweet_rl.models.openai_server import OpenAIServer
 
         return OpenAIServer(
@@ -93,11 +82,9 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
             request=settings.request,
         )
     if settings.request:
-        raise UserError(
-            f"fields of a request ({', '.join(settings.request)}) are for a model on a server: name its host."
-        )
+        raise UserError(f"{name}: request is for a model on a server: name its host.")
     path = model_path(name)
-    if engine == "vllm" or (engine == "auto" and _gpus() and find_spec("vllm")):
+    if engine == "vllm" or (engine == "auto" and find_spec("vllm") and _has_gpu()):
         from sweet_rl.models.vllm_local import VLLMModel
 
         load_config(path)
@@ -129,7 +116,7 @@ def _server_chat(name: str, tokenizer: str | None) -> ChatFormat | None:
         return None
 
 
-def _gpus() -> int:
+def _has_gpu() -> bool:
     import torch
 
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return torch.cuda.is_available()

@@ -19,14 +19,13 @@ from typing import Any
 import openai
 
 from sweet_rl.models.base import Completion, ModelError, Prompt, Sampling, is_ids, prompt_ids
-from sweet_rl.models.servers import Server, Servers
+from sweet_rl.models.servers import Servers
 from sweet_rl.models.settings import HOSTED
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 
 logger = logging.getLogger(__name__)
 # Sent to vLLM and SGLang only. Without the first three they apply what the model's generation_config.json says of them.
-OPEN_SERVERS = ("vllm", "sglang")
 PLAIN_SAMPLING = {"top_k": -1, "repetition_penalty": 1.0, "min_p": 0.0}
 OPTIONAL = ("return_token_ids", "logprobs", *PLAIN_SAMPLING, "seed", "n", "top_p", "temperature")
 """Fields that are left out if a refusal names them. Another field is left out by `request`."""
@@ -72,50 +71,13 @@ class OpenAIServer:
             )
         self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
         self._request = dict(request or {})
-        self._owners: set[str] = set()  # of the model, where servers list it
         self._left_out: set[str] = set()
         self._token_limit = "max_tokens"
         self._served_as: set[str] = set()
-        self._checked: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Ask every server for its models. One that does not answer is named in a warning.
-
-        Raises:
-            UserError: No server answers, one refuses the key, or vLLM serves other models only.
-        """
-        if self._checked is None:
-            self._checked = asyncio.ensure_future(self._check())
-        await asyncio.shield(self._checked)
-
-    async def _check(self) -> None:
-        results = await asyncio.gather(*map(self._check_server, self.servers.all))
-        if failures := [error for error in results if error is not None]:
-            if len(failures) == len(results):
-                raise UserError(
-                    f"no server answers ({failures[0]}). Start one (for example `vllm serve {self.model}`) or correct "
-                    "the hostname."
-                )
-            logger.warning("%s", "; ".join(map(str, failures)))
-
-    async def _check_server(self, server: Server) -> ModelError | None:
-        try:
-            listed = await self.servers.models(server)
-        except ModelError as error:
-            if error.kind != "auth":
-                return error
-            raise UserError(
-                f"{server.url} refuses the key, or that there is none: {error} OPENAI_API_KEY is sent to OpenAI's own "
-                "API only: for others name a variable with --api_key_variable."
-            ) from error
-        owners = set(listed.values())
-        self._owners |= {listed[self.model]} if self.model in listed else owners
-        if listed and self.model not in listed:
-            text = f"{server.url} does not list {self.model!r} among its models ({', '.join([*listed][:5])})"
-            if owners <= set(OPEN_SERVERS):
-                raise UserError(f"{text}.")
-            logger.warning("%s", text)
-        return None
+        """Ask every server for its models. Raises UserError if none answers and has the model."""
+        await self.servers.check(self.model)
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
         await self.check()  # whose servers decide which fields are sent
@@ -144,8 +106,8 @@ class OpenAIServer:
                     if is_ids(prompt) and isinstance(error.__cause__, openai.APIStatusError):
                         error.args = (f"{error} (A server that takes no token ids needs the tokenizer `none`.)",)
                     raise
-        read = (answer.get("usage") or {}).get("prompt_tokens")
-        if is_ids(prompt) and read and read != len(prompt):
+        read = (answer.get("usage") or {}).get("prompt_tokens") or len(prompt)
+        if is_ids(prompt) and read != len(prompt):
             raise UserError(
                 f"{self.model}: {len(prompt)} token ids were sent, and the server's usage.prompt_tokens says that it "
                 f"read {read}. It cuts prompts (raise its context; num_ctx of Ollama) or lays them out anew (give the "
@@ -163,11 +125,12 @@ class OpenAIServer:
             "n": sampling.n,
             "seed": sampling.seed % 2**31,
         }
-        is_open = bool(self._owners) and self._owners <= set(OPEN_SERVERS)
-        if is_open:
+        if self.servers.is_open:
             body |= PLAIN_SAMPLING
         if is_ids(prompt):
-            body |= {"prompt": prompt, "logprobs": 0} | ({"return_token_ids": True} if is_open else {})
+            body |= {"prompt": prompt, "logprobs": 0}
+            if self.servers.is_open:
+                body["return_token_ids"] = True
         else:
             body["messages"] = [{"role": message["role"], "content": message["content"]} for message in prompt]  # type: ignore[index]
             body[self._token_limit] = body.pop("max_tokens")
@@ -178,10 +141,10 @@ class OpenAIServer:
         """Leave out the optional field that a refusal names, from now on; return whether it names one."""
         if error.kind != "refused":
             return False
-        if "max_completion_tokens" in str(error) and "max_tokens" in body and "max_tokens" not in self._request:
-            if "messages" in body:
-                self._token_limit = "max_completion_tokens"
-                return True
+        limited = "messages" in body and "max_tokens" in body and "max_tokens" not in self._request
+        if limited and "max_completion_tokens" in str(error):
+            self._token_limit = "max_completion_tokens"
+            return True
         for name in OPTIONAL:
             # Names that a prompt may have as words are in quotes.
             pattern = rf"\b{name}\b" if "_" in name else rf"['\"`]{name}['\"`]"
@@ -193,8 +156,8 @@ class OpenAIServer:
         return False
 
     def summary(self) -> dict[str, Any]:
-        """Return the calls and failures of each server by its URL, the fields that servers refused, and the names that
-        replies have for the model, if one of them is another one."""
+        """Return the calls and failures of each server by its URL, the fields that servers refused (`left_out`), and
+        other names that replies have for the model (`served_as`)."""
         summary: dict[str, Any] = {"servers": self.servers.summary()}
         left_out = sorted(self._left_out)
         if self._token_limit != "max_tokens":
@@ -212,13 +175,8 @@ class OpenAIServer:
 def read_replies(answer: dict[str, Any], chat: ChatFormat | None = None) -> list[Completion]:
     """Return the replies in a response, in order, each with its share of the completion tokens.
 
-    Args:
-        answer: The response.
-        chat: The model's chat format, to decode token ids that the server reports; None ignores them.
-
-    Raises:
-        ModelError: The response has no replies, or a reply has failed: the content filter refused it, or the server
-            broke it off.
+    Token ids that the server reports need `chat`. Raises ModelError if there is no reply, the content filter refused
+    one, or the server broke one off.
     """
     choices, usage = answer.get("choices"), answer.get("usage") or {}
     if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):

@@ -10,7 +10,7 @@ import numpy as np
 
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.servers import Server, Servers
+from sweet_rl.models.servers import Servers
 from sweet_rl.runs.errors import UserError
 
 LEAST = -9999.0  # what vLLM writes for minus infinity
@@ -22,14 +22,7 @@ TRIAL = EncodedText.build([0, 0], [False, True], "a trial")
 class PromptLogprobs:
     """Scores texts by their trained tokens. Texts are sent as token ids, equal ones once.
 
-    Args:
-        model: Name under which the servers know the model.
-        hostnames: Their hosts or base URLs. Those that list other models only are left out.
-        api_key: Bearer token; local servers need none.
-        server_settings: Further arguments of `Servers`.
-
-    Raises:
-        UserError: A hostname is no server.
+    Servers that list other models only are left out. `server_settings` are further arguments of `Servers`.
     """
 
     def __init__(
@@ -63,28 +56,13 @@ class PromptLogprobs:
         await self.servers.close()
 
     async def _check(self) -> None:
-        """Keep the servers that have the model, and ask one of them for the log-probs of a text as a trial."""
-        servers = self.servers.all
-        missing = await asyncio.gather(*map(self._missing, servers))
-        self.servers.all = [server for server, reason in zip(servers, missing, strict=True) if reason is None]
-        if not self.servers.all:
-            reasons = "; ".join(f"{server.url}: {why}" for server, why in zip(servers, missing, strict=True))
-            raise UserError(
-                f"no server has the model {self.model!r} ({reasons}). Start one: `vllm serve {self.model}`."
-            )
+        """Check that a server has the model, and ask for the log-probs of a text as a trial."""
+        await self.servers.check(self.model)
         try:
             await self._entries(TRIAL)
         except ModelError as error:
             if error.kind in ("auth", "refused", "logprobs"):
                 raise UserError(f"{self.servers.all[0].url} gives no log-probs of a prompt: {error}") from error
-
-    async def _missing(self, server: Server) -> str | None:
-        """What is wrong with a server; None if it lists the model, or no models."""
-        try:
-            names = await self.servers.models(server)
-        except ModelError as error:
-            return str(error)
-        return None if not names or self.model in names else f"it has {', '.join([*names][:5])}"
 
     async def _entries(self, text: EncodedText) -> list[Any]:
         """The entry of each token of a text. Raises ModelError if there is not one for each."""
@@ -106,10 +84,10 @@ class PromptLogprobs:
             entry = (tokens[place] or {}).get(str(text.ids[place])) or {}  # by token id
             value = entry.get("logprob")
             if not isinstance(value, int | float) or not LEAST < value <= ROUNDING:  # NaN is not
-                remedy = ""
-                if isinstance(value, int | float) and value > ROUNDING:
-                    remedy = " Start the server with --logprobs-mode raw_logprobs."
-                text_of = f"prompt_logprobs: token {place} has {value}, which is no log-prob.{remedy}"
-                raise ModelError("logprobs", text_of)
+                raise ModelError(
+                    "logprobs",
+                    f"prompt_logprobs: token {place} has {value}, which is no log-prob. If it is above 0, start the "
+                    "server with --logprobs-mode raw_logprobs.",
+                )
             values.append(value)
         return np.asarray(values, dtype=np.float32)

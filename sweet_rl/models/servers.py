@@ -25,6 +25,7 @@ from sweet_rl.runs.errors import UserError, masked, register_key
 
 logger = logging.getLogger(__name__)
 ATTEMPTS = 3  # calls for one reply that time out, cannot be read, or fail on several servers
+OPEN_SERVERS = ("vllm", "sglang")  # as they name themselves in their lists of models
 RETRIES = 10  # of openai's client, if there is one server; with several another one is asked sooner
 LONGEST_PAUSE = 60.0  # seconds
 CONNECT_SECONDS = 30.0
@@ -36,17 +37,7 @@ FILTERED = ("content_filter", "content_policy_violation")
 
 @dataclass(eq=False)
 class Server:
-    """One server.
-
-    Attributes:
-        url: Its base URL.
-        client: The OpenAI client for this base URL.
-        slots: Semaphore with one slot for each call that may be in progress.
-        calls: Number of calls that are in progress or wait for a slot.
-        down_until: Time (`time.monotonic`) until which other servers are preferred, because it has just failed.
-        answered: Number of answered calls.
-        failed: Number of failed calls per kind.
-    """
+    """One server. `calls` are in progress or wait for a slot; until `down_until` other servers are preferred."""
 
     url: str
     client: openai.AsyncOpenAI
@@ -72,12 +63,6 @@ class Servers:
         patience: Seconds without any answer from any server after which calls raise UserError.
         pause: Seconds before a call is made again when all servers have failed it. They double each time.
         retries: Number of retries of the client.
-
-    Attributes:
-        all: The servers, each base URL once.
-
-    Raises:
-        UserError: A hostname is no server.
     """
 
     def __init__(
@@ -105,31 +90,24 @@ class Servers:
             raise UserError(
                 f"SSL_CERT_FILE names {where}, which cannot be read ({error}): correct or unset it."
             ) from error
+        settings: dict[str, Any] = {
+            "api_key": api_key or "none",
+            "timeout": openai.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
+            "max_retries": retries if retries is not None else RETRIES if len(urls) == 1 else 2,
+            "http_client": self._connections,
+        }
         self.all = [
-            Server(
-                url,
-                openai.AsyncOpenAI(
-                    base_url=url,
-                    api_key=api_key or "none",
-                    timeout=openai.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
-                    max_retries=retries if retries is not None else RETRIES if len(urls) == 1 else 2,
-                    http_client=self._connections,
-                ),
-                asyncio.Semaphore(concurrency),
-            )
-            for url in urls
+            Server(url, openai.AsyncOpenAI(base_url=url, **settings), asyncio.Semaphore(concurrency)) for url in urls
         ]
         headers = {"Authorization", *self.all[0].client.default_headers} - {"Accept", "Content-Type", "User-Agent"}
         # A server without a key gets none of the environment's either (OPENAI_ORG_ID, OPENAI_CUSTOM_HEADERS).
         self._options: Any = {} if api_key else {"headers": dict.fromkeys(headers, openai.Omit())}
         self._answered = 0.0  # time of the last answer
+        self._checked: asyncio.Task[None] | None = None
+        self.owners: set[str] = set()  # of the model, where servers list it
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON object with which a server answers.
-
-        Args:
-            path: Path of the request below the base URL.
-            body: Body of the request.
 
         Raises:
             ModelError: There is no answer. Its cause is openai's exception, or TimeoutError.
@@ -158,24 +136,60 @@ class Servers:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def models(self, server: Server) -> dict[str, str]:
-        """Return the models that the server lists and their owners; none if it has no such list, or forbids it.
+    async def check(self, model: str) -> None:
+        """Ask every server once for its models, and leave out those that list other models only.
 
-        Raises:
-            ModelError: The server does not answer, or refuses the key.
+        Raises UserError if no server answers and has the model, or one refuses the key.
         """
+        if self._checked is None:
+            self._checked = asyncio.ensure_future(self._check(model))
+        await asyncio.shield(self._checked)
+
+    async def _check(self, model: str) -> None:
+        having, silent, others, reasons = [], [], [], []
+        for server, listed in zip(self.all, await asyncio.gather(*map(self._models, self.all)), strict=True):
+            if isinstance(listed, ModelError):
+                silent.append(server)
+                reasons.append(str(listed))
+                continue
+            self.owners |= {listed[model]} if model in listed else set(listed.values())
+            if not listed or model in listed:
+                having.append(server)
+            else:
+                others.append(server)
+                reasons.append(f"{server.url} does not list {model!r} among its models ({', '.join([*listed][:5])})")
+        if not having and not self.is_open and others:
+            having = others  # a gateway need not list all its models
+        if not having:
+            raise UserError(
+                f"no server answers and has the model {model!r} ({'; '.join(reasons)}). Start one (for example `vllm "
+                f"serve {model}`) or correct the hostname."
+            )
+        for reason in reasons:
+            logger.warning("%s", reason)
+        self.all = having + silent
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the servers say that they are vLLM or SGLang."""
+        return bool(self.owners) and self.owners <= set(OPEN_SERVERS)
+
+    async def _models(self, server: Server) -> dict[str, str] | ModelError:
+        """The models that the server lists and their owners; none if it has no such list, or forbids it."""
         client = server.client.with_options(max_retries=min(2, server.client.max_retries))
         try:
             async with asyncio.timeout(self._timeout):
                 listed: Any = await client.get("/models", cast_to=object, options=self._options)
         except (openai.OpenAIError, TimeoutError) as error:
             failure = model_error(error, server.url)
-            if failure.kind in SERVER_FAULTS or isinstance(error, openai.AuthenticationError):
-                raise failure from error
-            return {}
-        listed = listed.get("data") if isinstance(listed, dict) else listed  # Together's list is bare
-        rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-        return {str(row.get("id")): str(row.get("owned_by")) for row in rows}
+            if isinstance(error, openai.AuthenticationError):
+                raise UserError(
+                    f"{server.url} refuses the key, or that there is none: {failure} OPENAI_API_KEY is sent to "
+                    "OpenAI's own API only: for others name a variable with --api_key_variable."
+                ) from error
+            return failure if failure.kind in SERVER_FAULTS else {}
+        rows = listed.get("data") if isinstance(listed, dict) else listed  # Together's list is bare
+        return {str(row.get("id")): str(row.get("owned_by")) for row in rows or [] if isinstance(row, dict)}
 
     def summary(self) -> dict[str, Any]:
         """Return the calls and failures by kind of each server that was called, by its URL."""
@@ -190,24 +204,20 @@ class Servers:
             async with server.slots, asyncio.timeout(self._timeout):
                 answer: Any = await server.client.post(path, cast_to=object, body=body, options=self._options)
             if not isinstance(answer, dict):
-                raise ModelError("malformed", f"the answer of {server.url} is no JSON object: {str(answer)[:200]!r}")
+                raise ValueError(f"it is no JSON object: {str(answer)[:200]!r}")
         except (openai.OpenAIError, TimeoutError, ValueError) as error:
-            raise self._failed(server, model_error(error, server.url)) from error
-        except ModelError as error:
-            raise self._failed(server, error) from None
+            failure = model_error(error, server.url)
+            if failure.kind not in SERVER_FAULTS:
+                self._answered = time.monotonic()
+            elif not server.failed.keys() & set(SERVER_FAULTS):
+                logger.warning("%s failed (%s): %s", server.url, failure.kind, str(failure)[:300])
+            server.failed[failure.kind] += 1
+            raise failure from error
         finally:
             server.calls -= 1
         server.answered += 1
         server.down_until, self._answered = 0.0, time.monotonic()
         return answer
-
-    def _failed(self, server: Server, error: ModelError) -> ModelError:
-        if error.kind not in SERVER_FAULTS:
-            self._answered = time.monotonic()
-        elif not any(kind in SERVER_FAULTS for kind in server.failed):
-            logger.warning("%s failed (%s): %s", server.url, error.kind, str(error)[:300])
-        server.failed[error.kind] += 1
-        return error
 
     def _silent(self, seconds: float, error: ModelError) -> UserError:
         what, remedy = "no server has answered", "Start one"
@@ -237,7 +247,7 @@ def model_error(error: Exception, url: str) -> ModelError:
         text += f" (Does {url} end in /v1?)"
     if status in (401, 402, 404) or error.code in NO_CREDIT:
         return ModelError("auth", text)
-    if status == 429 or status == 503:
+    if status in (429, 503):
         return ModelError("overloaded", text, True)
     if error.code == "context_length_exceeded" or TOO_LONG.search(text):
         return ModelError("context", text)

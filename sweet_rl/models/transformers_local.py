@@ -39,14 +39,10 @@ Pairs = list[tuple[torch.Tensor, ...]]  # keys and values of one text, [heads, t
 
 
 class TransformersModel:
-    """Samples from a causal language model; made by `from_pretrained`, or from a model and its ChatFormat.
+    """Samples from a causal language model, whose weights must not change: the keys of texts are kept.
 
-    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding.
-
-    Args:
-        model: A causal language model on its device. Its weights must not change: the keys of texts are kept.
-        chat: Its chat format.
-        engine_settings: Arguments of GenerationEngine: max_rows, prefill_tokens, cache_bytes.
+    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding. `engine_settings` are
+    arguments of GenerationEngine.
     """
 
     def __init__(self, model: Any, chat: ChatFormat, **engine_settings: int) -> None:
@@ -60,17 +56,9 @@ class TransformersModel:
     def from_pretrained(
         cls, path: str | Path, device: str | None = None, dtype: str | None = None, **engine_settings: int
     ) -> TransformersModel:
-        """Load a checkpoint.
+        """Load a checkpoint, by default onto the GPU if there is one.
 
-        Args:
-            path: Folder or hub name.
-            device: Device of the weights. Default: cuda if there is a GPU, else cpu.
-            dtype: Number format of the weights. Default: float32 on a CPU (bfloat16 is slower on most), else as in the
-                checkpoint.
-            engine_settings: Arguments of GenerationEngine.
-
-        Raises:
-            UserError: No language model can be loaded from there.
+        Its numbers are by default as in the checkpoint, on a CPU float32, because bfloat16 is slower on most.
         """
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         chat = ChatFormat.from_pretrained(path)
@@ -122,12 +110,9 @@ class Request:
     """A prompt to be continued `sampling.n` times.
 
     Attributes:
-        ids: Token ids of the prompt.
-        sampling: How tokens are drawn.
         future: Gets the finished rows in order, or an error.
         ended: The number of rows that are finished.
         known: Number of the prompt's first tokens whose keys and values are in `pairs`.
-        pairs: Keys and values of these tokens.
     """
 
     ids: list[int]
@@ -293,15 +278,9 @@ class GenerationEngine:
         self._draw(low, logits[torch.tensor(source, device=self.device)])
 
     def _forward(self, low: int, new_ids: list[list[int]], lengths: list[int]) -> torch.Tensor:
-        """Run the model on the newest tokens of the rows from `low` on.
+        """The logits of the last token of each row from `low` on, [rows, vocabulary].
 
-        Args:
-            low: Place of the first of the rows in the cache.
-            new_ids: The new token ids of each row.
-            lengths: Tokens of each row, new ones included.
-
-        Returns:
-            Logits of each row's last token, [rows, vocabulary].
+        `new_ids` are the row's tokens that are not in the cache yet, `lengths` the tokens of each row with them.
         """
         new, width = max(map(len, new_ids)), max(lengths)
         ids, columns = np.zeros((2, len(new_ids), new), dtype=np.int64)
@@ -407,14 +386,8 @@ def cannot_sample(model: Any, error: Exception | None = None) -> UserError:
 class KVCache(Cache):
     """Keys and values of a batch, one tensor [rows, heads, columns, size] per layer for each.
 
-    The last column is scratch: padding is written there and never read.
-
-    Args:
-        model: A causal language model; one token is passed through it to find the shapes.
-        budget_bytes: Memory for keys and values.
-
-    Raises:
-        UserError: The model has no plain key-value cache in each layer.
+    The last column is scratch: padding is written there and never read. The shapes are found by one token. Raises
+    UserError if the model has no plain key-value cache in each layer.
     """
 
     def __init__(self, model: Any, budget_bytes: int) -> None:
@@ -463,13 +436,8 @@ class KVCache(Cache):
             self._layers[place] = grown
 
     def set_positions(self, low: int, columns: torch.Tensor, width: int) -> None:
-        """Set what the next forward pass writes and reads.
-
-        Args:
-            low: First row of the pass.
-            columns: Columns that the new tokens of its rows are written to: int64 [rows, new tokens].
-            width: Number of columns that are read.
-        """
+        """Let the next forward pass write its new tokens to `columns`, int64 [rows, new tokens], of the rows from `low`
+        on, and read the first `width` columns."""
         rows = slice(low, low + len(columns))
         places = torch.arange(rows.start, rows.stop, device=self.device)
         self._window = (rows, places[:, None].expand_as(columns), columns, width)
@@ -503,12 +471,7 @@ class KVCache(Cache):
 
 
 class PrefixCache:
-    """The texts of finished replies with their keys and values, the newest ones within a memory budget.
-
-    Args:
-        capacity: Largest number of tokens of all texts.
-        eos_ids: Token ids that end a reply.
-    """
+    """The texts of finished replies with their keys and values, the newest ones of at most `capacity` tokens."""
 
     def __init__(self, capacity: int, eos_ids: Collection[int]) -> None:
         self.capacity, self.eos_ids, self.tokens = capacity, eos_ids, 0
@@ -550,9 +513,8 @@ def sample_tokens(
         top_p: [rows], or None if no row cuts its tail.
 
     Returns:
-        tokens: [rows] int64.
-        logps: [rows] float32, under the distribution that was sampled from (temperature and top_p applied,
-            renormalised); under softmax(logits) in greedy rows.
+        Tokens [rows] int64, and their log-probs [rows] float32 under the distribution that was sampled from
+        (temperature and top_p applied, renormalised), in greedy rows under softmax(logits).
     """
     greedy = temperature == 0
     scale = torch.where(greedy, 1.0, temperature)

@@ -16,14 +16,7 @@ class VLLMModel:
     """A checkpoint in vLLM's asynchronous engine.
 
     The engine is started as a server is, with as many sequences at a time, for the longest texts that fit beside the
-    weights; one copy on each visible GPU, unless `engine_settings` divide them otherwise.
-
-    Args:
-        path: Checkpoint folder or hub name.
-        engine_settings: Fields of vLLM's AsyncEngineArgs (data_parallel_size, gpu_memory_utilization, ...).
-
-    Raises:
-        UserError: vLLM is not installed.
+    weights; one copy on each visible GPU, unless `engine_settings`, fields of vLLM's AsyncEngineArgs, say otherwise.
     """
 
     def __init__(self, path: str, **engine_settings: Any) -> None:

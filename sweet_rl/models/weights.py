@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 PACKAGED = Path(__file__).parent / "packaged"
 GPU_SHARE = 0.8  # of a GPU's free memory that frozen weights may take; the rest is for what is computed with them
 _ADAPTER = "adapter_config.json"
-_STRETCHED = ("linear", "yarn")  # rotary embeddings that reach beyond the original context whatever a text's length
-_BY_LENGTH = ("dynamic", "longrope")  # those that would rotate a text as the longest text of its batch needs it
 
 
 def model_path(name: str) -> str:
@@ -38,8 +36,7 @@ def model_input(name: str) -> str | None:
 def load_config(name: str | Path) -> Any:
     """Return the model's configuration (a `PretrainedConfig`).
 
-    Raises:
-        UserError: It cannot be read, or the folder holds an adapter.
+    Raises UserError if it cannot be read, or the folder holds an adapter.
     """
     if str(name).endswith(".py"):
         raise UserError(f"{name} is a Python file, not a model. Give a critic of your own as --critic_type {name}.")
@@ -58,15 +55,15 @@ def context_length(config: Any) -> int | None:
     context, because beyond it a text would be rotated as the longest text of its batch. A sliding window is no limit.
     """
     text = config.get_text_config()
-    limit = getattr(text, "max_position_embeddings", None) or getattr(text, "max_seq_len", None)  # the second: MPT
+    limit = getattr(text, "max_position_embeddings", None)
     if not limit:
         return None
     rope = getattr(text, "rope_parameters", None) or {}
     original = rope.get("original_max_position_embeddings") or limit
-    if rope.get("rope_type") in _BY_LENGTH:
+    if rope.get("rope_type") in ("dynamic", "longrope"):
         return min(original, limit)
-    if rope.get("rope_type") in _STRETCHED:
-        limit = max(limit, int(original * (rope.get("factor") or 1)))
+    if rope.get("rope_type") in ("linear", "yarn"):
+        return max(limit, int(original * (rope.get("factor") or 1)))
     return max(limit, getattr(text, "model_max_length", None) or 0)  # Command-R names its context so
 
 
@@ -141,16 +138,9 @@ def load_weights(
 def load_frozen(
     name: str | Path, dtype: torch.dtype | None = None, device: torch.device | str | None = None, **kind: Any
 ) -> torch.nn.Module:
-    """Return the model for scoring (`freeze`).
+    """Return the model for scoring (`freeze`); `kind` are further arguments of `load_weights`.
 
-    Args:
-        name: The model.
-        dtype: Number format of the weights. Default: float32.
-        device: Device of the weights. Default: the first GPU if there is one; what does not fit there lies on the next.
-        kind: Further arguments of `load_weights`.
-
-    Raises:
-        UserError: The model cannot be loaded.
+    By default it lies on the first GPU if there is one; what does not fit there lies on the next.
     """
     import torch
 
@@ -172,15 +162,10 @@ def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> 
 
 
 def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Tensor] | None = None) -> None:
-    """Write a model to an ordinary folder, with the generation settings with which it was loaded.
+    """Write a `PreTrainedModel` to a folder, with the generation settings with which it was loaded.
 
     transformers refuses to write settings that it loads (a temperature without `do_sample`, as many published models
     have), so that a training would be lost at its end.
-
-    Args:
-        model: A `PreTrainedModel`.
-        folder: Folder of the model.
-        state_dict: Its weights, if the model does not hold them itself.
     """
     settings = model.generation_config
     if settings is not None:
@@ -193,29 +178,22 @@ def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Ten
         settings.to_json_file(Path(folder) / "generation_config.json", keys_to_pop=["compile_config"])
 
 
-def first_not_finite(model: torch.nn.Module) -> str | None:
-    """Return the name of the first weight with NaN or infinity in it, None if there is none.
+def check_finite(name: str | Path, model: torch.nn.Module) -> None:
+    """Raise UserError if a weight of the model that was loaded from `name` is NaN or infinite.
 
     Under ZeRO-3 each process sees its own part of a weight. Weights in 8 bits or fewer are not looked at.
     """
     import torch
 
-    for name, parameter in model.named_parameters():
+    for key, parameter in model.named_parameters():
         weight = getattr(parameter, "ds_tensor", parameter).detach()
         if not weight.is_floating_point() or weight.itemsize < 2 or weight.is_meta or not weight.numel():
             continue
         # Both are NaN if one number is. Without memory for a mask, and ten times as fast as torch.isfinite(weight).
         if not torch.isfinite(torch.stack(torch.aminmax(weight))).all():
-            return name
-    return None
-
-
-def check_finite(name: str | Path, model: torch.nn.Module) -> None:
-    """Raise UserError if a weight of the model that was loaded from `name` is NaN or infinite."""
-    if (weight := first_not_finite(model)) is not None:
-        raise _cannot_load(
-            name, f"The weight {weight} holds NaN or infinity: its training has failed, or the file is damaged."
-        )
+            raise _cannot_load(
+                name, f"The weight {key} holds NaN or infinity: its training has failed, or the file is damaged."
+            )
 
 
 def require_bitsandbytes(flag: str) -> None:

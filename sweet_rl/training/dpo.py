@@ -15,7 +15,6 @@ from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.vocabulary import check_vocabulary
 from sweet_rl.models.weights import check_whole, model_input, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair
@@ -95,7 +94,7 @@ def train_preferences(
             return None
         chat = ChatFormat.from_pretrained(weights)
         if frozen != weights:
-            check_vocabulary(chat, frozen, "--ref_pretrain")
+            chat.check_vocabulary(frozen, "--ref_pretrain")
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
         for path in {weights, frozen}:
             check_whole(path)

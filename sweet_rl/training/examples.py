@@ -12,8 +12,15 @@ import numpy as np
 
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.parts import TextMarkup, foreign_end, given_markup, trajectory_parts
-from sweet_rl.models.texts.released_texts import Markup, last_reply_parts, parts_from_text
+from sweet_rl.models.texts.released_texts import (
+    Markup,
+    TextMarkup,
+    check_turn_ends,
+    given_markup,
+    last_reply_parts,
+    parts_from_text,
+    trajectory_parts,
+)
 from sweet_rl.models.weights import check_length
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Part, PreferencePair, Trajectory, seed_for
@@ -118,24 +125,17 @@ class Encoder:
                 self.chat.reply_header,
                 self.chat.name,
             )
-        own = Markup(self.chat.reply_header, self.chat.eos_text, self.chat.bos_text)
-        return [_with_reply(parts) for parts in last_reply_parts(strings, own, places[0])]
-
-    def _own_end(self, part: Part) -> Part:
-        """A turn of the agent that ends with the marker of another family, with the model's EOS in its place."""
-        own = (part["train"] or part.get("turn")) and not part.get("plain")
-        end = foreign_end(part["text"], self.chat) if own else ""
-        return {**part, "text": part["text"].removesuffix(end) + self.chat.eos_text} if end else part
+        split = last_reply_parts(strings, Markup.of(self.chat), places[0])
+        return [_with_reply(parts) for parts in split]
 
     def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText | None:
         """The ids and the mask of trained tokens; None if the agent's turns have no token.
 
-        An end-of-turn marker of another family becomes the EOS of the model.
-
         Raises:
-            UserError: No part is trained. It names `where`.
+            UserError: No part is trained, or a turn ends with the marker of another family. It names `where`.
         """
-        ids, train = self.chat.encode([*map(self._own_end, parts)], tokenizer, where)
+        check_turn_ends(parts, self.chat, where)
+        ids, train = self.chat.encode(parts, tokenizer, where)
         if not any(train) and any(part["train"] for part in parts):
             return None
         return EncodedText.build(ids, train, where)

@@ -17,7 +17,7 @@ from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
 from sweet_rl.models.picture import open_picture
-from sweet_rl.models.texts.parts import rendered
+from sweet_rl.models.texts.released_texts import rendered
 from sweet_rl.models.weights import check_length
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError

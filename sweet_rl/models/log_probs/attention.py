@@ -52,16 +52,8 @@ def share_prompts(
     """Switch the model to shared-prefix attention if that is exact for it. Returns whether it is switched.
 
     If not, a warning gives the reason, and prompts are computed once per text. Calls without rows (generation) stay as
-    they are.
-
-    Args:
-        model: Model to switch.
-        attention: Way that was asked for; plain switches nothing. By default that of a model which is switched
-            already, else the usual one of the device.
-        device: Device on which the model will run; default: that of its weights.
-
-    Raises:
-        UserError: The way that was asked for would not be exact.
+    they are. By default the way is that of a model which is switched already, else the usual one of `device` (default:
+    that of its weights). Raises UserError if the way that was asked for would not be exact.
     """
     inner = unwrapped(model)
     switched = inner.config._attn_implementation in NAMES.values()
@@ -96,8 +88,7 @@ def _why_not(model: Any) -> str | None:
 def attention_inputs(model: torch.nn.Module, batch: dict[str, Any]) -> dict[str, Any]:
     """The model's inputs for attention over the rows of a batch of `rows.lay_out`.
 
-    Raises:
-        UserError: Prompts are shared, and a text is longer than the model's sliding window.
+    Raises UserError if prompts are shared, and a text is longer than the model's sliding window.
     """
     config, layout = unwrapped(model).config, batch["layout"]
     if layout is None:
@@ -119,12 +110,9 @@ def attention_inputs(model: torch.nn.Module, batch: dict[str, Any]) -> dict[str,
 
 @dataclass
 class RowAttention:
-    """What a token of the rows may see, passed through the model to `attend`. Masks are computed once for all layers.
+    """What a token of the rows may see (see `rows.lay_out`), passed through the model to `attend`.
 
-    Attributes:
-        layout: Blocks of the rows.
-        blocks: Block of each token, int64 [R, L]; see `rows.lay_out`.
-        completions: Completion of each token, int64 [R, L].
+    Masks are computed once for all layers.
     """
 
     layout: tuple[Block, ...]

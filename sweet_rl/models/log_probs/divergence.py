@@ -23,15 +23,8 @@ from sweet_rl.runs.errors import UserError
 def logps_and_kl(frozen: torch.nn.Module, model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     """[S, 2]: log-prob of each trained token, and KL(pi_ref || pi_theta) of the distribution that it is drawn from.
 
-    The logits of both models are computed chunk by chunk, as by `chunked_logps`.
-
-    Args:
-        frozen: Reference model, whole in this process.
-        model: Trained model.
-        batch: Batch of `rows.lay_out`.
-
-    Raises:
-        UserError: A model changes the logits behind its vocabulary projection.
+    The logits of both models are computed chunk by chunk, as by `chunked_logps`. Raises UserError if a model changes
+    the logits behind its vocabulary projection.
     """
     for one in (frozen, model):
         if not has_plain_head(one):

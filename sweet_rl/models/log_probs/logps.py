@@ -31,11 +31,8 @@ ROW_TOKENS = 16384  # of a row; the mask of a longer one would need gigabytes
 def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
     """The model's logits for the rows of `lay_out`; the caller defines them by `projection_replaced`.
 
-    Entries of batch["model_inputs"], if there are any, are passed to the model too. "inputs_embeds" and
-    "rope_positions" replace the ids and their positions.
-
-    Raises:
-        UserError: A text is longer than the model's context.
+    Entries of batch["model_inputs"] are passed to the model too. "inputs_embeds" and "rope_positions" replace the ids
+    and their positions. Raises UserError if a text is longer than the model's context.
     """
     config = unwrapped(model).config
     layout = batch["layout"]
@@ -50,10 +47,8 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
 
 
 def scored_positions(hidden: Tensor, batch: dict[str, Any]) -> Tensor:
-    """hidden [R, L, H] -> [S, H], the hidden states that predict the trained tokens of a batch of `rows.lay_out`.
-
-    A model on several GPUs ends on another one than it begins.
-    """
+    """hidden [R, L, H] -> [S, H], the hidden states that predict the trained tokens of a batch of `rows.lay_out`."""
+    # A model on several GPUs ends on another one than it begins.
     return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
 
 
@@ -100,11 +95,6 @@ def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[l
     return batches
 
 
-def _distinct(texts: Sequence[EncodedText]) -> list[int]:
-    """Indices of the first of each group of equal texts."""
-    return [group[0] for group in group_indices(text.key for text in texts)]
-
-
 def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """The batch with its tensors on `device`, those in dictionaries of it too."""
 
@@ -126,24 +116,19 @@ def in_batches(
 ) -> list:
     """The result of `compute` for each text, in the order of `texts`; no gradients. Equal texts are computed once.
 
-    Args:
-        model: Model, on the device where it computes.
-        texts: Texts, some of which may be equal.
-        token_budget: Number of tokens per batch.
-        compute: Function of some texts and of a function that moves a batch to the device, which returns one result
-            per text.
-        progress: Function that is called after each batch with the number of its texts.
+    `compute(some texts, function that moves a batch to the model's device)` returns one result per text, and
+    `progress` is called after each batch with the number of its texts.
     """
-    unique = _distinct(texts)
+    unique = list({text.key: text for text in texts}.values())
     device = next(model.parameters()).device
-    found: dict[bytes, Any] = {}
-    for batch in batches_by_tokens([texts[i] for i in unique], token_budget):
-        chosen = [texts[unique[m]] for m in batch]
+    results: dict[bytes, Any] = {}
+    for batch in batches_by_tokens(unique, token_budget):
+        chosen = [unique[place] for place in batch]
         values = compute(chosen, lambda batch: on_device(batch, device))
-        found.update(zip((text.key for text in chosen), values, strict=True))
+        results.update(zip((text.key for text in chosen), values, strict=True))
         if progress:
             progress(len(chosen))
-    return [found[text.key] for text in texts]
+    return [results[text.key] for text in texts]
 
 
 def score_texts(
@@ -155,12 +140,7 @@ def score_texts(
 ) -> list[np.ndarray]:
     """Log-probs of each text's trained tokens, float32 [n_i], in the order of `texts`; no gradients.
 
-    Args:
-        model: Causal language model.
-        texts: Texts, some of which may be equal.
-        token_budget: Number of tokens per batch.
-        share: Whether the model was switched by `share_prompts`; default: switch it.
-        progress: As in `in_batches`.
+    `share` says whether the model was switched by `share_prompts`; default: switch it. `progress`: as in `in_batches`.
     """
     share = share_prompts(model) if share is None else share
 

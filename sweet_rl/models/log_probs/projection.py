@@ -53,10 +53,8 @@ class _WideProduct(torch.autograd.Function):
 def wide_projection(head: torch.nn.Module, projection: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """The projection of hidden states [S, H] with logits [S, V] that are not rounded to a reduced precision.
 
-    Args:
-        head: Vocabulary projection. If it is not a plain linear layer (adapter, 4 bits, moved by accelerate), its
-            own precision is kept.
-        projection: Forward function of `head`.
+    `projection` is the forward function of `head`. If that is not a plain linear layer (adapter, 4 bits, moved by
+    accelerate), its own precision is kept.
     """
     if type(head) is not torch.nn.Linear or hasattr(head, "_hf_hook"):
         return projection

@@ -27,19 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class EncodedText:
-    """Token ids int32 [L] of a text, and which of them are trained, bool [L].
-
-    `shared` is the number of tokens at its beginning that are computed once for all texts that begin with them. None:
-    those before the first trained token. It changes no result.
-    """
+    """Token ids int32 [L] of a text, and which of them are trained, bool [L]."""
 
     ids: np.ndarray
     train: np.ndarray
-    shared: int | None = None
 
     @classmethod
-    def build(cls, ids: Sequence[int], train: Sequence[bool], where: str, shared: int | None = None) -> EncodedText:
-        """The text up to its last trained token; `shared` is at most the number of tokens before the first one.
+    def build(cls, ids: Sequence[int], train: Sequence[bool], where: str) -> EncodedText:
+        """The text up to its last trained token.
 
         Raises UserError naming `where`, the example, if no token is trained or the first one is.
         """
@@ -54,15 +49,15 @@ class EncodedText:
         if trained[0] == 0:
             raise UserError(f"{where}: its first token is to be trained, but nothing precedes it to predict it from.")
         end = trained[-1] + 1
-        return cls(np.asarray(ids[:end], dtype=np.int32), mask[:end], shared)
+        return cls(np.asarray(ids[:end], dtype=np.int32), mask[:end])
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @cached_property
     def prompt_length(self) -> int:
-        """Tokens before the first trained one, or `shared`."""
-        return int(np.argmax(self.train)) if self.shared is None else self.shared
+        """Tokens before the first trained one."""
+        return int(np.argmax(self.train))
 
     @cached_property
     def prompt(self) -> bytes:
@@ -166,8 +161,7 @@ def lay_out(
         share_prompts: Whether texts with the same prompt share a block; if not, each text has a row of its own, for
             plain causal attention.
         row_tokens: Number of tokens per row. A block that would pass it is continued in another, its prompt repeated.
-        whole: Whether the last token of each text goes through the model too; if not, it is only predicted. Without
-            shared prompts it always does, because there the length of a text may decide how it is computed.
+        whole: Whether the last token of each text goes through the model too; if not, it is only predicted.
 
     Returns:
         int64 tensors:
@@ -180,8 +174,6 @@ def lay_out(
         and `layout`, the tuple of Blocks (None without shared prompts). The S trained tokens are in the order of
         `texts`.
     """
-
-    whole = whole or not share_prompts
 
     def fed(text: EncodedText) -> int:
         return len(text) - (not whole)
@@ -236,11 +228,5 @@ def lay_out(
 
 
 def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
-    """Return the sum of each text's values, [texts].
-
-    Args:
-        values: [S], a value of each trained token or turn.
-        text: int64 [S], the text of each value, from 0.
-        texts: Number of texts.
-    """
+    """The sum of each text's values, [texts]: values [S], text int64 [S] the text of each value, from 0."""
     return values.new_zeros(texts).index_add(0, text, values)

@@ -62,47 +62,29 @@ def attach_value_head(model: nn.Module, seed: int = 0, dtype: torch.dtype | None
     return inner
 
 
-def has_value_head(path: str | Path) -> bool:
-    """Whether the model folder was made by train_value.py."""
-    return _head_file(Path(path)) is not None
-
-
 def load_value_model(
     path: str,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
     load: Callable[..., nn.Module] = load_frozen,
 ) -> PreTrainedModel:
-    """A model of train_value.py for scoring, frozen.
-
-    Args:
-        path: Folder of the model.
-        dtype: Data type of the weights.
-        device: Device of the model.
-        load: Function of (path, dtype, device) that loads the model under the head.
+    """A model of train_value.py for scoring, frozen; `load(path, dtype, device)` loads the model under the head.
 
     Raises:
         UserError: The folder has no value head, or one with NaN or infinity.
     """
-    file = _head_file(Path(path))
-    if file is None:
+    state: dict[str, Tensor] = {}
+    with read_by_library(lambda error: UserError(f"{path}: its weights are damaged or not whole ({error}).")):
+        for file in Path(path).glob("model*.safetensors"):
+            with safe_open(file, "pt") as weights:
+                names = [name for name in weights.keys() if name.startswith(f"{HEAD}.")]  # noqa: SIM118
+                state |= {name.removeprefix(f"{HEAD}."): weights.get_tensor(name) for name in names}
+    if not state:
         raise UserError(f"{path} has no value head. Train one with train_value.py.")
     model = attach_value_head(load(path, dtype, device))
-    with safe_open(file, "pt") as weights:
-        state = {name: weights.get_tensor(f"{HEAD}.{name}") for name in ("weight", "bias")}
     model.get_submodule(HEAD).load_state_dict(state)
     check_finite(path, model.get_submodule(HEAD))
     return model.requires_grad_(False)
-
-
-def _head_file(folder: Path) -> Path | None:
-    """The file of the folder that holds the head's weights."""
-    with read_by_library(lambda error: UserError(f"{folder}: its weights are damaged or not whole ({error}).")):
-        for file in sorted(folder.glob("model*.safetensors")):
-            with safe_open(file, "pt") as weights:
-                if f"{HEAD}.weight" in weights.keys():  # noqa: SIM118
-                    return file
-    return None
 
 
 def value_batch(
@@ -118,41 +100,18 @@ def value_batch(
 
     Returns:
         The entries of `lay_out`, and for the T values
-          pieces      int64 [R, L], the piece of each token: a prompt, or a stretch of a completion up to a turn's end
-          members     float32 [T, pieces], 1 for the pieces of the text up to the end of the turn, else 0
-          tokens      int64 [T], number of tokens of these pieces
+          spans       T tuples: the row, the first column and the one behind the last of the prompt, and those of the
+                      completion up to the end of the turn
           value_text  int64 [T], the text of each value
     """
     batch = lay_out(texts, share, row_tokens, whole=True)
-    pieces = np.full(batch["blocks"].shape, -1, np.int64)
-    prompts: dict[tuple[int, int], int] = {}
-    count = 0
-    turns: list[tuple[list[int], int]] = []  # the pieces of the text up to the turn's end, and its tokens
-    owners = []
-    for number, (text, (row, start, at)) in enumerate(zip(texts, batch["starts"].tolist(), strict=True)):
-        prompt = text.prompt_length
-        if (row, start) not in prompts:
-            prompts[row, start] = count
-            pieces[row, start : start + prompt] = count
-            count += 1
-        before = [prompts[row, start]]
-        begin = prompt
+    spans, owners = [], []
+    for number, (text, (row, start, completion)) in enumerate(zip(texts, batch["starts"].tolist(), strict=True)):
         for end in _ends(text, unit):
-            pieces[row, at + begin - prompt : at + end - prompt] = count
-            before = [*before, count]
-            turns.append((before, end))
+            behind = text.prompt_length
+            spans.append((row, start, start + behind, completion, completion + end - behind))
             owners.append(number)
-            begin, count = end, count + 1
-    members = torch.zeros(len(turns), count)
-    for turn, (before, _) in enumerate(turns):
-        members[turn, before] = 1
-    pieces[pieces < 0] = count
-    return batch | {
-        "pieces": torch.from_numpy(pieces),
-        "members": members,
-        "tokens": torch.tensor([tokens for _, tokens in turns]),
-        "value_text": torch.tensor(owners),
-    }
+    return batch | {"spans": tuple(spans), "value_text": torch.tensor(owners)}
 
 
 def _ends(text: EncodedText, unit: str) -> list[int]:
@@ -169,12 +128,12 @@ def turn_values(model: nn.Module, batch: dict[str, Any]) -> Tensor:
 
     def value(_, hidden: Tensor) -> Tensor:
         wide = torch.promote_types(hidden.dtype, torch.float32)
+        means = []
+        for row, start, behind_prompt, completion, end in batch["spans"]:
+            prompt, turns = hidden[row, start:behind_prompt], hidden[row, completion:end]
+            means.append((prompt.sum(0, dtype=wide) + turns.sum(0, dtype=wide)) / (len(prompt) + len(turns)))
         with torch.autocast(hidden.device.type, enabled=False):
-            pieces = batch["pieces"].flatten()
-            sums = hidden.new_zeros(batch["members"].shape[1] + 1, hidden.shape[-1], dtype=wide)
-            sums = sums.index_add(0, pieces, hidden.reshape(-1, hidden.shape[-1]).to(wide))[:-1]
-            means = batch["members"].to(wide) @ sums / batch["tokens"][:, None]
-            return head(means)[None]
+            return head(torch.stack(means))[None]
 
     with projection_replaced(model, value):
         return run_rows(model, batch)[0, :, 0]
@@ -185,11 +144,7 @@ def value_texts(
 ) -> list[float]:
     """The value of each text's last turn under a model of `load_value_model`, in the order of `texts`; no gradients.
 
-    Args:
-        model: Model with a value head.
-        texts: Texts, some of which may be equal.
-        token_budget: Number of tokens per batch.
-        share: Whether the model was switched by `share_prompts`; default: switch it.
+    `share` says whether the model was switched by `share_prompts`; default: switch it.
     """
     share = share_prompts(model) if share is None else share
 

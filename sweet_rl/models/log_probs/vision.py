@@ -54,10 +54,7 @@ def load_vision_frozen(
 class VisionFormat:
     """The chat markup and the picture markup of one vision-language model.
 
-    Attributes:
-        chat: Chat format of the model.
-        processor: Image processor of the model, with the Pillow backend: the same pixels on every machine.
-        picture_token: Token id of the placeholder of a piece of a picture.
+    The image processor has the Pillow backend: the same pixels on every machine.
     """
 
     def __init__(self, chat: ChatFormat, processor: Any, picture_token: int, opening: int, closing: int) -> None:
@@ -66,14 +63,9 @@ class VisionFormat:
 
     @classmethod
     def from_pretrained(cls, path: str, max_pixels: int | None = None) -> VisionFormat:
-        """The format of a model.
+        """The format of a model. Larger pictures than `max_pixels` (default: the processor's) are shrunk.
 
-        Args:
-            path: Model folder or hub name.
-            max_pixels: Size to which larger pictures are shrunk; default: that of the model's processor.
-
-        Raises:
-            UserError: No image processor can be loaded from there.
+        Raises UserError if no image processor can be loaded from there.
         """
         from transformers import AutoConfig, AutoImageProcessor
 
@@ -96,15 +88,8 @@ class VisionFormat:
     ) -> EncodedText:
         """The dialogue's ids behind a picture, which follows the BOS.
 
-        Args:
-            parts: Parts of the dialogue.
-            tokenizer: Fingerprint of the tokenizer of their token ids.
-            size: Width and height of the picture in pixels.
-            where: Name of the dialogue for errors.
-            around: Text before and text after the picture.
-
-        Raises:
-            UserError: There is nothing to train on.
+        The picture is `size` (width, height) pixels large, between the texts `around`. Other arguments and errors as in
+        `ChatFormat.encode` and `EncodedText.build`.
         """
         width, height = size
         patches = self.processor.get_number_of_image_patches(height, width, {})

@@ -1,15 +1,16 @@
-"""Released texts as parts: which of their characters are the agent's, and so are trained."""
+"""The text of a trajectory, and released texts, as parts: the agent's own text is trained, the rest is not."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
+from typing import Any, NoReturn
 
-from sweet_rl.models.texts.markup import Family, messages_in
-from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Part
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.errors import RecordError, UserError
+from sweet_rl.runs.records import Part, Trajectory
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,31 @@ class Markup:
     eos: str
     bos: str = ""
 
-    @property
-    def family(self) -> Family:
-        """The messages of the agent alone; all other text is between them."""
-        return Family(re.compile(re.escape(self.header) + r"[\r\n]*"), re.compile(re.escape(self.eos)))
+    @classmethod
+    def of(cls, chat: ChatFormat) -> Markup:
+        return cls(chat.reply_header, chat.eos_text, chat.bos_text)
 
 
 LLAMA3 = Markup("<|start_header_id|>assistant<|end_header_id|>", "<|eot_id|>", "<|begin_of_text|>")
 CHATML = Markup("<|im_start|>assistant", "<|im_end|>")
+
+
+@dataclass(frozen=True)
+class TextMarkup:
+    """What is given about the texts of trajectories without parts.
+
+    Attributes:
+        chat: Chat format that renders a trajectory, unless its text is written in the markup of `chat`.
+        response_template: Markup that opens the agent's turns in released files. By default that of `chat`; without
+            it Llama 3 and ChatML are recognised.
+        eos_text: Markup that ends a turn in released files. The default is that of the family of the header.
+        bos_text: Markup that begins a dialogue in released files. The default is as for `eos_text`.
+    """
+
+    chat: ChatFormat | None = None
+    response_template: str | None = None
+    eos_text: str | None = None
+    bos_text: str | None = None
 
 
 def recognised(text: str, own: Markup | None = None) -> Markup | None:
@@ -72,11 +90,12 @@ def parts_from_text(text: str, markup: Markup) -> list[Part]:
         if before:
             parts.append({"text": before, "train": False, "plain": True})
     place = 0
-    for reply in messages_in(text, markup.family):
-        parts.append({"text": text[place : reply.content], "train": False})
-        if reply.end > reply.content:
-            parts.append({"text": text[reply.content : reply.end], "train": True})
-        place = reply.end
+    turn = re.compile(rf"{re.escape(markup.header)}[\r\n]*(.*?(?:{re.escape(markup.eos)}|\Z))", re.DOTALL)
+    for reply in turn.finditer(text):
+        parts.append({"text": text[place : reply.start(1)], "train": False})
+        if reply[1]:
+            parts.append({"text": reply[1], "train": True})
+        place = reply.end()
     if place < len(text):
         parts.append({"text": text[place:], "train": False})
     return parts
@@ -85,15 +104,8 @@ def parts_from_text(text: str, markup: Markup) -> list[Part]:
 def last_reply_parts(texts: Sequence[str], own: Markup, where: str) -> list[list[Part]]:
     """The parts of texts that begin alike, as released turn pairs do: what follows the beginning is trained.
 
-    The beginning ends with the last header that all texts share. The agent's turns in it are marked `turn`.
-
-    Args:
-        texts: The chosen and the rejected text.
-        own: Markup that the texts are written in.
-        where: Place of the texts, for the error.
-
-    Raises:
-        UserError: The texts have no header in common.
+    The beginning ends with the last header of the markup `own` that all texts share. The agent's turns in it are marked
+    `turn`. Raises UserError, naming `where`, if the texts have no header in common.
     """
     beginning = commonprefix(list(texts))
     markup = recognised(beginning, own)
@@ -108,3 +120,90 @@ def last_reply_parts(texts: Sequence[str], own: Markup, where: str) -> list[list
         for part in [part for part in parts if part["train"]][: beginning.count(markup.header) - 1]:
             part |= {"train": False, "turn": True}
     return split
+
+
+def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
+    """A dialogue up to the agent's last turn as parts: its own, or parsed from released text, or rendered by `chat`.
+
+    Raises UserError if it has no parts, and neither `chat` nor the markup of its text is known.
+    """
+    if trajectory.parts:
+        return trajectory.parts
+    markup = text_markup(trajectory, texts)
+    if markup is not None:
+        row: Mapping[str, Any] = trajectory.dialogue_history[_last_turn(trajectory)]
+        return parts_from_text(row["input"] + row["output"], markup)
+    if texts.chat is not None:
+        return rendered(trajectory, texts.chat)
+    raise UserError(
+        f"The trajectory {trajectory.id} carries no parts, so the agent's own text is not known: give "
+        "--tokenizer (the agent's model), or for released files --response_template and --eos_text."
+    )
+
+
+def rendered(trajectory: Trajectory, chat: ChatFormat) -> list[Part]:
+    """A dialogue up to the agent's last turn, laid out by `chat`."""
+    if trajectory.dialogue_history[0]["role"] == "assistant":
+        refuse_unasked(trajectory, 0)
+    return chat.dialogue(trajectory.seen(_last_turn(trajectory) + 1), trajectory.tokenizer)
+
+
+def check_turn_ends(parts: Sequence[Part], chat: ChatFormat, where: str) -> None:
+    """Raise UserError, naming `where`, if a trained turn ends with the marker of another family than that of `chat`."""
+    for eos in (LLAMA3.eos, CHATML.eos):
+        foreign = chat.tokenizer.convert_tokens_to_ids(eos) not in chat.eos_ids
+        if foreign and any(part["train"] and part["text"].endswith(eos) for part in parts):
+            raise UserError(
+                f"{where}: a turn ends with {eos!r}, which ends no turn of {chat.name} and would be trained as text. "
+                "Write the texts anew from their dialogues (evaluate_code.py --tokenizer), or train a model of that "
+                "family."
+            )
+
+
+def refuse_unasked(trajectory: Trajectory, place: int) -> NoReturn:
+    """Raise RecordError: no chat format has a prompt for a message of the agent that follows none of the human."""
+    raise RecordError(
+        f"{trajectory.place('dialogue')}, dialogue_history[{place}]: a message of the agent without one of the human "
+        "before it, so there is no prompt for it. Join two messages of the agent in a row, and leave out one with "
+        "which the dialogue begins."
+    )
+
+
+def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
+    """The markup of a released dialogue, given or recognised; None if it is not known, or the dialogue has no text."""
+    row: Mapping[str, Any] = trajectory.dialogue_history[_last_turn(trajectory)]
+    if trajectory.parts or not isinstance(row.get("input"), str) or row.get("output") is None:
+        return None
+    chat, header, eos, bos = texts.chat, texts.response_template, texts.eos_text, texts.bos_text
+    if header is not None:
+        return given_markup(header, chat, eos, bos)
+    if row.get("finish_reason"):  # a row of ours, which says how a turn ended
+        return None
+    found = recognised(row["input"], Markup.of(chat) if chat else None)
+    return found and Markup(found.header, eos or found.eos, found.bos if bos is None else bos)
+
+
+def given_markup(header: str, chat: ChatFormat | None, eos: str | None = None, bos: str | None = None) -> Markup:
+    """The markup of texts by the header of the agent's turns; what else is not given is that of the header's family.
+
+    A header of an unknown family is taken for one of the model's. Raises UserError if the text that ends a turn is not
+    known, or is not given and ends no turn of the model.
+    """
+    own = Markup.of(chat) if chat else None
+    family = (own and recognised(header, own)) or recognised(header) or own or Markup("", "")
+    if not (eos or family.eos):
+        raise UserError(
+            "With --response_template the text that ends a turn must be known: give --eos_text, "
+            "or --tokenizer with a model that has it."
+        )
+    if chat and not eos and chat.tokenizer.convert_tokens_to_ids(family.eos) not in chat.eos_ids:
+        raise UserError(
+            f"--response_template {header!r} is not of the family of {chat.name}, whose turns end with "
+            f"{chat.eos_text!r}: {family.eos!r} would be trained as plain text. Dialogues need no --response_template: "
+            "they are laid out again by the model's chat template. For strings train a model of that family."
+        )
+    return Markup(header, eos or family.eos, family.bos if bos is None else bos)
+
+
+def _last_turn(trajectory: Trajectory) -> int:
+    return max(i for i, message in enumerate(trajectory.dialogue_history) if message["role"] == "assistant")

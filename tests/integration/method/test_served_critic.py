@@ -180,7 +180,7 @@ def test_each_model_is_asked_where_it_is_listed(perturbed_mini, tmp_path):
 @pytest.mark.parametrize(
     ("models", "answer", "message"),
     [
-        (["other"], None, "no server has the model 'mini'.*it has other"),
+        (["other"], None, "no server answers and has the model 'mini'.*other"),
         (["mini"], Reply({"choices": [{"text": "x"}]}), "no log-probs of a prompt.*Only vLLM"),
         (["mini"], refusal(400, "prompt_logprobs is not known"), "prompt_logprobs is not known"),
     ],
@@ -188,7 +188,7 @@ def test_each_model_is_asked_where_it_is_listed(perturbed_mini, tmp_path):
 def test_a_server_that_cannot_score_is_one_error_before_a_record_is_written(models, answer, message, tmp_path):
     source = write_rows(tmp_path / "in.jsonl", candidates(1))
     with ApiServer(lambda body: answer) as one:
-        one.models = models
+        one.listing = Reply({"data": [{"id": name, "owned_by": "vllm"} for name in models]})
         critic = ChosenCritic("pmi", {"model_id": "mini", "hostname": one.url})
         with pytest.raises(UserError, match=message):
             rank_file(critic, str(source), str(tmp_path / "out.jsonl"))

@@ -1,16 +1,11 @@
 """The call cache shared by processes that are killed, and in front of a real server."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 
-from sweet_rl.models.base import Sampling
 from sweet_rl.models.cache import CallCache
-from sweet_rl.models.load import load_model
-from sweet_rl.models.settings import ModelSettings
-from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.command_line import ROOT
 
 ASKED = [{"role": "user", "content": "how many?"}]
@@ -52,19 +47,3 @@ def test_processes_share_a_folder_and_may_be_killed_at_any_moment(tmp_path):
         for number in range(first, last + 1):
             assert cache.get(str(number))[0].text == str(number)
     assert sum(last - first for first, last in written.items()) > 20
-
-
-def test_calls_to_a_server_are_found_by_its_model_and_the_fields_of_the_request(tmp_path):
-    cache = CallCache(tmp_path)
-    with ApiServer(lambda body: chat_reply(body.get("reasoning_effort", "none"))) as server:
-
-        async def ask(request):
-            model = load_model(MODEL, ModelSettings(hostname=server.url, request=request), cache=cache)
-            await model.check()
-            (completion,) = await model.complete(ASKED, Sampling(seed=4))
-            await model.close()
-            return completion.text
-
-        low = {"reasoning_effort": "low"}
-        assert [asyncio.run(ask(request)) for request in (None, None, low, low)] == ["none", "none", "low", "low"]
-        assert len(server.requests) == 2

@@ -125,27 +125,6 @@ def test_a_server_that_only_fails_costs_no_call(trouble, caplog):
         assert len([record for record in caplog.records if bad.url in record.getMessage()]) == 1
 
 
-def test_a_dead_server_costs_no_call_and_is_used_when_it_starts():
-    port = int(free_port())
-
-    async def work(url, late):
-        model = OpenAIServer(MODEL, [f"http://127.0.0.1:{port}/v1", url], pause=0.01, timeout=5, retries=0)
-        await model.check()
-        found = await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(20)))
-        with late:
-            until = time.monotonic() + 60
-            while not late.requests and time.monotonic() < until:
-                await asyncio.gather(*(model.complete(ASKED, Sampling()) for _ in range(4)))
-                await asyncio.sleep(0.02)
-        await model.close()
-        return [reply.text for (reply,) in found]
-
-    late = ApiServer(lambda _: chat_reply("late"), port)
-    with ApiServer(lambda _: chat_reply("here")) as server:
-        assert asyncio.run(work(server.url, late)) == ["here"] * 20
-    assert late.requests
-
-
 def test_calls_wait_for_the_only_server_while_it_restarts_and_the_summary_counts_it():
     port = int(free_port())
 
@@ -186,39 +165,3 @@ def test_without_any_answer_for_the_time_of_our_patience_the_run_ends_with_a_mes
         with pytest.raises(UserError, match=message):
             asyncio.run(work(url))
         assert time.monotonic() - start >= 0.5
-
-
-def test_passing_trouble_is_retried_by_the_client_after_the_pause_that_the_server_asks_for():
-    trouble = [refusal(429, "slow down", retry_after="0.4"), refusal(503, "starting"), Reply(drop=True)]
-    start = time.monotonic()
-    with ApiServer(in_turn(*trouble, chat_reply("x"))) as server:
-        assert asyncio.run(replies(OpenAIServer(MODEL, [server.url]), 1)) == ["x"]
-        assert len(server.requests) == 4
-    assert time.monotonic() - start >= 0.4
-
-
-def test_a_cancelled_call_frees_its_slot_and_is_no_failure_of_the_server():
-    reached, go_on = threading.Event(), threading.Event()
-
-    def answer(body):
-        reached.set()
-        go_on.wait(60)
-        return chat_reply("x")
-
-    async def work(url):
-        model = OpenAIServer(MODEL, [url], concurrency=1)
-        cancelled = asyncio.ensure_future(model.complete(ASKED, Sampling()))
-        await asyncio.to_thread(reached.wait, 60)
-        waiting = asyncio.ensure_future(model.complete(ASKED, Sampling()))
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        go_on.set()
-        (reply,) = await asyncio.wait_for(waiting, 60)
-        summary = model.summary()["servers"][url]
-        await model.close()
-        return reply.text, summary["calls"], "failed" in summary
-
-    with ApiServer(answer) as server:
-        assert asyncio.run(work(server.url)) == ("x", 1, False)

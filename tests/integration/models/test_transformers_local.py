@@ -4,7 +4,6 @@ The running batch itself is tested step by step in tests/unit/models/test_transf
 """
 
 import asyncio
-import threading
 
 import pytest
 import torch
@@ -113,24 +112,3 @@ def test_an_error_of_the_model_reaches_those_who_wait_and_the_next_call_works(ti
 
     kind, reply = with_model(tiny_agent, work)
     assert kind == "engine" and reply.completion_tokens <= 3
-
-
-def test_callers_that_are_gone_with_their_event_loop_do_not_stop_the_model(tiny_agent):
-    model = TransformersModel.from_pretrained(tiny_agent, device="cpu")
-    gone, step = threading.Event(), model.engine.step
-    model.engine.step = lambda: (gone.wait(), step())
-
-    async def cut():
-        calls = [model.complete(user(question), Sampling(max_tokens=3)) for question in QUESTIONS]
-        await asyncio.wait_for(asyncio.gather(*calls), 0.01)
-
-    async def later():
-        try:
-            return await asyncio.wait_for(model.complete(user("hi"), Sampling(max_tokens=3)), 20)
-        finally:
-            await model.close()
-
-    with pytest.raises(asyncio.TimeoutError):
-        asyncio.run(cut())
-    gone.set()
-    assert len(asyncio.run(later())) == 1

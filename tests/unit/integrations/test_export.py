@@ -10,7 +10,7 @@ from sweet_rl.integrations.export import MASK_LOST, NOT_PLAYED, OTHER_TOKENS, ex
 from sweet_rl.method.trajectory_pairs import trajectory_pairs
 from sweet_rl.method.turn_pairs import make_pairs
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.parts import TextMarkup
+from sweet_rl.models.texts.released_texts import TextMarkup
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.records import PreferencePair, Task, TurnCandidates
 from sweet_rl.runs.step import StepSettings

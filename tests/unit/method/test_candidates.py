@@ -17,7 +17,7 @@ from sweet_rl.method.turn_credit import taken_turns
 from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.texts.parts import TextMarkup, trajectory_parts
+from sweet_rl.models.texts.released_texts import TextMarkup, trajectory_parts
 from sweet_rl.models.transformers_local import TransformersModel
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records

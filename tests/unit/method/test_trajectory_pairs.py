@@ -3,7 +3,7 @@
 import pytest
 
 from sweet_rl.method.trajectory_pairs import check_texts, trajectory_pairs
-from sweet_rl.models.texts.parts import TextMarkup
+from sweet_rl.models.texts.released_texts import TextMarkup
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 

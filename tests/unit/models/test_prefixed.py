@@ -8,7 +8,6 @@ from sweet_rl.models.base import Completion, Sampling
 from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.transformers_local import TransformersModel
-from sweet_rl.runs.errors import UserError
 from tests.support.field_tokenizers import field_tokenizer
 
 ASKED = [{"role": "user", "content": "Write f"}]
@@ -42,8 +41,3 @@ def test_the_ids_of_the_prefix_are_those_of_a_reply_that_begins_with_it(name):
     model.chat = chat
     (reply,) = asyncio.run(PrefixedModel(model, "Which day").complete(ASKED, Sampling()))
     assert reply.text == "Which days" and chat.encode(chat.prompt(ASKED))[0] + reply.token_ids == whole
-
-
-def test_a_model_without_a_chat_format_cannot_continue_a_text():
-    with pytest.raises(UserError, match="tokenizer"):
-        PrefixedModel(type("Server", (), {"chat": None})(), "ANSWER:")

@@ -50,7 +50,7 @@ def test_a_log_prob_that_is_none_is_an_error_of_its_text(value):
     with pytest.raises(ModelError, match="token 3 has") as error:
         scored(answer(None, -1.0, -0.5, value))
     assert error.value.kind == "logprobs" and error.value.fatal is None
-    assert ("--logprobs-mode" in str(error.value)) == (value == 3.5)
+    assert "--logprobs-mode" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,6 @@ def test_weights_in_this_process_have_the_number_format_that_was_asked_for(tiny_
     asyncio.run(model.close())
 
 
-def test_the_number_format_of_a_server_is_not_ours_to_choose():
-    with pytest.raises(UserError, match="bf16"):
-        load_model("m", ModelSettings(hostname="localhost:9", bf16=True))
-
-
 @pytest.mark.parametrize(("settings", "named"), [
     ({"hostname": "localhost:9", "engine_settings": {"max_rows": 2}}, "server"),
     ({"engine_settings": {"max_model_len": 64}}, "max_model_len"),
@@ -52,9 +47,3 @@ def test_the_number_format_of_a_server_is_not_ours_to_choose():
 def test_settings_that_an_engine_does_not_have_are_refused(tiny_chat_model, settings, named):
     with pytest.raises(UserError, match=named):
         load_model(tiny_chat_model, ModelSettings(**settings))
-
-
-def test_an_engine_in_this_process_gets_its_settings(tiny_chat_model):
-    model = load_model(tiny_chat_model, ModelSettings(engine_settings={"max_rows": 3}), device="cpu")
-    assert model.engine.max_rows == 3
-    asyncio.run(model.close())

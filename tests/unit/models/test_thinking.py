@@ -1,10 +1,8 @@
 """Reasoning before a reply: nobody but the model sees it, and it stays in what is trained."""
 
-import asyncio
-
 import pytest
 
-from sweet_rl.dialogues import AnswerEnvironment, LLMHuman
+from sweet_rl.dialogues import AnswerEnvironment
 from sweet_rl.models.base import Completion
 from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.thinking import without_thinking
@@ -61,17 +59,3 @@ def test_the_human_and_the_grader_see_the_reply_and_training_sees_what_was_sampl
     assert (environment.ending, environment.answer) == ("answered", "def f(): return 1")
     parts = chat.dialogue(environment.dialogue)
     assert [part["token_ids"] for part in parts if part["train"]] == sampled_ids
-
-
-def test_a_human_that_thinks_sends_only_its_reply():
-    class Model:
-        chat = None
-
-        async def complete(self, messages, sampling):
-            text = "<think>\nIt is one: def f(): return 1\n</think>\n\nThe number is one."
-            return [Completion(text, None, None, "stop")]
-
-    human = LLMHuman(Model(), "{problem_description}{ground_truth}{dialogue}")
-    dialogue = [{"role": "user", "content": ""}, {"role": "assistant", "content": "Which number?"}]
-    reply = asyncio.run(human.reply(TASK, dialogue, 0))
-    assert (reply.text, reply.leaks) == ("The number is one.", 0)

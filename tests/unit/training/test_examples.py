@@ -25,7 +25,7 @@ from sweet_rl.training.examples import (
     successful,
 )
 from sweet_rl.training.settings import DataSettings
-from tests.support.tiny_models import EOS, save_tiny_chat_model
+from tests.support.tiny_models import save_tiny_chat_model
 
 
 @pytest.fixture
@@ -179,25 +179,14 @@ def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
     assert chat.tokenizer.decode(examples.texts[0].ids[: examples.texts[0].prompt_length].tolist()) == BEGINNING
 
 
-@pytest.mark.parametrize(("end", "what"), [("<|eot_id|>", "text"), ("<|eot_id|>\n", "text"), ("<|eot_id|>", "plain")])
-def test_a_marker_that_ends_a_turn_of_another_family_is_trained_as_the_eos_of_the_model(end, what, chat, caplog):
-    prompt = [
-        {"text": "<|start_header_id|>assistant<|end_header_id|>\n\n", "train": False},
-        {"text": f"why?{end}", "train": False, "turn": True},
-        {"text": "so<|eot_id|>", "train": False},
-    ]
-    texts = [[*prompt, {"text": said + end, "train": True, "plain": what == "plain"}] for said in ("yes", "no")]
-    examples = encode_pairs([PreferencePair(*texts, id="a")] * 2, chat, DataSettings(response_template="unused"))
-    close = end if what == "plain" else EOS
-    assert [trained(chat, text) for text in examples.texts] == [f"yes{close}", f"no{close}"]
-    assert f"why?{EOS}so<|eot_id|>" in text_of(chat, examples.texts[0])
-
-
 def test_strings_in_the_markup_of_another_family_are_refused_by_their_place(chat):
     header = "<|start_header_id|>assistant<|end_header_id|>"
     texts = [f"{header}which?<|eot_id|>the human{header}{said}<|eot_id|>" for said in ("yes", "no")]
     with pytest.raises(UserError, match="pair 'a', 'chosen': --response_template .* is not of the family of"):
         encode_pairs([PreferencePair(*texts, id="a")], chat, DataSettings(response_template=header))
+    rows = [[{"text": "task", "train": False}, {"text": f"{said}<|eot_id|>", "train": True}] for said in ("yes", "no")]
+    with pytest.raises(UserError, match="pair 'b', 'chosen': a turn ends with '<|eot_id|>'"):
+        encode_pairs([PreferencePair(*rows, id="b")], chat, DataSettings())
 
 
 def test_rows_of_equal_texts_are_imitated_once_each(chat):

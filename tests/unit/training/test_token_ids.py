@@ -65,7 +65,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_named_at_the_first_that_
     chat.encode([{"text": "plain", "train": True}])
     pair = PreferencePair([{"text": "q", "train": False}, {"text": "a", "train": True}],
                           [{"text": "q", "train": False}, {"text": "<extra>", "train": True}], id="odd")  # fmt: skip
-    with pytest.raises(UserError, match="file, pair 'odd', 'rejected': .* token for it, '<extra>': add a row"):
+    with pytest.raises(UserError, match="file, pair 'odd', 'rejected': the token id .*resize_token_embeddings"):
         encode_pairs([pair], chat, DataSettings(), "file")
     tokenizer.chat_template = tokenizer.chat_template.replace("<|user|>", "<extra>").replace(
         "<|{{ m.role }}|>", "<extra>"

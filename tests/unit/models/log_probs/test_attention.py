@@ -81,27 +81,6 @@ def test_segments_equal_text_by_text_attention_in_values_and_gradients(row_token
         torch.testing.assert_close(tensor.grad, gradient, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
-def test_segments_work_in_the_precisions_of_training(dtype, tolerance):
-    attention = rows()
-    q, k, v = heads(attention)
-    expected = Segments.apply(q, k, v, attention.layout, 0.3)
-    found = Segments.apply(q.to(dtype), k.to(dtype), v.to(dtype), attention.layout, 0.3)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)
-
-
-def test_the_mask_shows_exactly_the_prompt_and_the_own_completion():
-    attention = rows(20)
-    mask = attention.mask()[:, 0]
-    for r in range(mask.shape[0]):
-        for q in range(mask.shape[1]):
-            for k in range(mask.shape[1]):
-                same = attention.blocks[r, q] == attention.blocks[r, k]
-                own = attention.completions[r, k] in (0, attention.completions[r, q])
-                assert mask[r, q, k] == bool(k <= q and same and own)
-
-
 def test_flex_attention_equals_the_masked_way():
     """FlexAttention's own CPU path; on a GPU the same mask function is compiled."""
     attention, module = rows(20), torch.nn.Module().eval()

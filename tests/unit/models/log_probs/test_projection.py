@@ -51,13 +51,6 @@ def test_under_autocast_float32_weights_are_reduced_and_their_logits_are_not():
     assert head.weight.grad.dtype == torch.float32
 
 
-def test_wide_weights_and_other_layers_keep_their_own_forward():
-    head, _ = linear(dtype=torch.float32)
-    assert wide_projection(head, head.forward) == head.forward
-    layer = torch.nn.Sequential(linear()[0])
-    assert wide_projection(layer, layer.forward) == layer.forward
-
-
 def test_log_probs_of_a_bfloat16_model_are_those_of_its_hidden_states_in_float64():
     model = tiny_model("llama", torch.bfloat16)
     with torch.no_grad():

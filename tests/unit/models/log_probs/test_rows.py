@@ -37,13 +37,6 @@ def test_every_trained_token_is_predicted_from_the_position_before_it():
     assert batch["turn"].tolist() == [0, 0, 0, 1, 2, 2, 3]
 
 
-def test_short_blocks_fill_the_room_that_long_ones_leave():
-    long = text(list(range(1, 12)), "." + "T" * 10)  # 10 inputs
-    batch = lay_out([long, A, C], row_tokens=10)  # 4 and 3 inputs
-    assert batch["input_ids"].shape == (2, 10)
-    assert batch["blocks"][1].tolist() == [1, 1, 1, 1, 2, 2, 2, -1, -1, -1]
-
-
 def test_rows_are_filled_up_to_the_budget_of_tokens():
     texts = [text([number, *range(1, 6)], "." + "TTTTT") for number in range(6)]  # 5 inputs each
     assert lay_out(texts, row_tokens=10)["input_ids"].shape == (3, 10)

@@ -42,13 +42,6 @@ def test_the_picture_stands_in_the_hint_with_one_placeholder_a_patch_group(tiny_
     assert (larger.ids == form.picture_token).sum() <= 12  # max_pixels
 
 
-def test_the_picture_follows_the_text_that_begins_a_dialogue(tiny_vision):
-    begin = {"text": "<|im_start|>", "train": False, "bos": True}
-    parts = [begin, *tiny_vision.chat.dialogue(dialogue("One."))]
-    text = tiny_vision.encode(parts, None, (56, 56), "here", AROUND)
-    assert tiny_vision.chat.tokenizer.decode(text.ids).startswith("<|im_start|>Seen: <|vision_start|>")
-
-
 def test_values_are_those_of_the_head_on_the_mean_of_all_visual_and_text_tokens(tiny_vision_model, tiny_vision):
     form = tiny_vision
     model = attach_value_head(load_vision_weights(tiny_vision_model, torch.float64), seed=3).eval()

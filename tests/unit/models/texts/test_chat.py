@@ -1,7 +1,10 @@
 """Messages as parts and token ids, for the chat templates of eleven families of models."""
 
 import copy
+import json
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -12,6 +15,7 @@ from sweet_rl.models.texts.chat import ChatFormat, parts_text
 from sweet_rl.models.texts.released_texts import Markup, parts_from_text
 from sweet_rl.runs.errors import UserError
 from tests.support.chat_families import FAMILIES, LLAMA3, small_tokenizer
+from tests.support.tiny_models import save_tiny_chat_model
 
 EVERY = pytest.mark.parametrize("family", FAMILIES)
 # These write a reply differently once it is history: no <think> before it, a space more.
@@ -42,18 +46,6 @@ def trained_runs(ids: list[int], train: list[bool]) -> list[list[int]]:
                 runs.append([])
             runs[-1].append(token)
     return runs
-
-
-@EVERY
-def test_a_first_prompt_has_the_ids_of_the_template_itself(family):
-    chat = chat_of(family)
-    messages = [user("What is the late fee?")]
-    text = chat.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    parts = chat.prompt(messages)
-    assert parts_text(parts) == text
-    ids, train = chat.encode(parts)
-    assert ids == chat.tokenizer.encode(text, add_special_tokens=False)
-    assert not any(train)
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f not in REWRITING])
@@ -130,7 +122,8 @@ def test_every_prompt_begins_the_dialogue_and_sampled_ids_stay(family, turns):
 @settings(max_examples=15, deadline=None)
 @given(turns=TURNS)
 def test_a_dialogue_without_ids_trains_an_eos_exactly_where_a_reply_finished(family, turns):
-    assume(all(reply.strip() for _, reply, _ in turns))  # of white space alone a template may leave nothing
+    # Of white space alone a template may leave nothing; replies with reasoning are refused.
+    assume(all(reply.strip() and "think>" not in reply for _, reply, _ in turns))
     chat = chat_of(family)
     messages = [m for q, r, f in turns for m in (user(q), {"role": "assistant", "content": r, "finish_reason": f})]
     ids, train = chat.encode(chat.dialogue(messages))
@@ -151,25 +144,6 @@ def test_a_cut_reply_is_followed_by_an_untrained_marker_or_ends_the_dialogue(fam
     assert not any(train[end:]) and chat.tokenizer.decode(ids[end:marker]).strip() == ""
     ids, _ = chat.encode(chat.dialogue([user("a"), cut]), chat.fingerprint)
     assert ids[-len(cut["token_ids"]) :] == cut["token_ids"]
-
-
-def test_another_eos_than_the_template_s_is_kept_and_the_turn_still_closed():
-    chat = chat_of("gemma")
-    eos = chat.tokenizer.eos_token_id
-    reply = {"role": "assistant", "content": "hi", "output": "hi", "finish_reason": "stop"}
-    reply["token_ids"] = [*chat.tokenizer.encode("hi", add_special_tokens=False), eos]
-    parts = chat.prompt([user("a"), reply, user("b")])
-    assert parts_text(parts).count("hi<eos><end_of_turn>\n<start_of_turn>user\nb") == 1
-    ids, train = chat.encode(parts, chat.fingerprint)
-    assert trained_runs(ids, train) == [reply["token_ids"]]
-
-
-def test_eos_ids_of_the_generation_config_end_a_turn_too():
-    tokenizer = small_tokenizer("llama3")
-    header = tokenizer.convert_tokens_to_ids("<|start_header_id|>")
-    chat = ChatFormat(tokenizer, eos_ids=[header])
-    assert chat.eos_ids == (*chat_of("llama3").eos_ids, header)
-    assert chat.decode([*tokenizer.encode("ok", add_special_tokens=False), header]) == "ok"
 
 
 @EVERY
@@ -196,20 +170,6 @@ def test_special_token_text_in_a_reply_without_ids_never_becomes_the_token(famil
         (run,) = trained_runs(ids, train)
         added = set(chat.tokenizer.added_tokens_decoder)
         assert [i for i in run if i in added] == ending
-
-
-def test_a_cut_reply_that_spells_the_marker_is_not_a_finished_one():
-    chat = chat_of("chatml")
-    parts = chat.dialogue([user("a"), {"role": "assistant", "content": "hm<|im_end|>", "finish_reason": "length"}])
-    ids, _ = chat.encode(parts)
-    assert ids[-1] not in chat.eos_ids
-
-
-def test_the_placeholder_in_a_content_is_content():
-    chat = chat_of("llama3")
-    text = "a\ue0f0reply\ue0f0c"
-    parts = chat.prompt([user(text), sampled(chat, "ok"), user(text)])
-    assert parts_text(parts).replace("\u200b", "").count(text) == 2
 
 
 def test_released_replies_without_a_finish_reason_are_finished_and_not_ended_twice():
@@ -265,18 +225,6 @@ def test_a_reply_without_ids_that_has_a_reasoning_is_refused_and_one_whose_conte
     assert parts[-1] == {"text": "Four<|im_end|>", "train": True}
 
 
-def test_ids_of_a_templated_reply_stay_if_the_template_does_not_change_it():
-    chat = chat_of("llama3")
-    for reply, kept in (("Which?", True), ("Which? ", False)):
-        parts = chat.prompt([user("a"), sampled(chat, reply) | {"templated": True}, user("b")])
-        assert [("token_ids" in part) for part in parts if part["train"]] == [kept]
-
-
-def test_a_turn_marker_that_is_named_bos_is_no_bos():
-    assert chat_of("smollm2").bos_text == "" and chat_of("chatml").bos_text == ""
-    assert chat_of("llama2").bos_text == "<s>" and chat_of("llama3").bos_text == "<|begin_of_text|>"
-
-
 @EVERY
 def test_the_hint_comes_after_the_bos_and_cannot_smuggle_tokens(family):
     chat = chat_of(family)
@@ -307,17 +255,6 @@ def test_a_model_without_a_chat_template_is_named_with_the_remedy(tmp_path):
         ChatFormat.from_pretrained(saved)
 
 
-def test_a_saved_tokenizer_is_the_same_chat_format(tmp_path):
-    chat = chat_of("gemma")
-    chat.tokenizer.save_pretrained(tmp_path)
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [1, 5]}')
-    loaded = ChatFormat.from_pretrained(tmp_path)
-    assert loaded.fingerprint == chat.fingerprint
-    assert {1, 5} | set(chat.eos_ids) == set(loaded.eos_ids)
-    messages = [user("a"), sampled(chat, "b"), user("c")]
-    assert loaded.prompt(messages) == chat.prompt(messages)
-
-
 def test_a_system_message_that_the_template_refuses_is_an_error_with_the_remedy():
     with pytest.raises(UserError, match="System role"):
         chat_of("gemma").prompt([{"role": "system", "content": "s"}, user("a")])
@@ -341,6 +278,14 @@ def test_released_text_gives_the_parts_of_the_same_dialogue(header, doubled):
         assert parts == chat.dialogue([*messages, reply])
 
 
-def test_released_text_without_the_response_template_says_so():
-    with pytest.raises(UserError, match="--response_template"):
-        parts_from_text("hello", Markup("<|assistant|>", "<|end|>"))
+def test_a_reference_with_other_token_ids_or_too_few_is_refused(tiny_chat, tiny_chat_model, tiny_critic, tmp_path):
+    tiny_chat.check_vocabulary(tiny_critic, "--ref_pretrain")
+    tiny_chat.check_vocabulary(save_tiny_chat_model(tmp_path / "larger", vocab_size=300), "--ref_pretrain")
+    other = Path(shutil.copytree(tiny_chat_model, tmp_path / "other"))
+    content = json.loads((other / "tokenizer.json").read_text())
+    words = content["model"]["vocab"]
+    words["a"], words["b"] = words["b"], words["a"]
+    (other / "tokenizer.json").write_text(json.dumps(content))
+    for model in (str(other), save_tiny_chat_model(tmp_path / "small", vocab_size=259)):
+        with pytest.raises(UserError, match=f"--ref_pretrain {model} has another vocabulary than "):
+            tiny_chat.check_vocabulary(model, "--ref_pretrain")

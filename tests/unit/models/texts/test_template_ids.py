@@ -7,7 +7,7 @@ import pytest
 
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from tests.support.field_tokenizers import FIELD, QWEN3_OPENS, VICUNA, field_tokenizer
+from tests.support.field_tokenizers import FIELD, QWEN3_OPENS, field_tokenizer
 
 EVERY = pytest.mark.parametrize("name", FIELD)
 OPENING = ("qwen3 thinking", "r1", "keeps its reasoning")  # their prompts open the reasoning
@@ -47,26 +47,14 @@ def test_prompts_and_replies_have_the_ids_of_the_template(name):
             continue
         if name == "glm":  # it closes the last reply with nothing
             expected.append(chat.eos_ids[0])
-        assert chat.decode(last_run(ids, train)).removesuffix("\n</answer>") == SAID[count - 1]["content"]
+        reply = SAID[count - 1]["content"]
+        assert chat.decode(last_run(ids, train)) == reply
         assert ids == expected[: len(ids)] and ids[-1] in chat.eos_ids
         if name not in OPENING + ADDING:
-            assert last_run(ids, train) == expected[len(template_ids(chat, SAID[: count - 1], True)) : len(ids)]
-
-
-@EVERY
-def test_candidates_as_text_have_the_ids_of_the_template_and_tokenise_their_prompt_once(name):
-    chat = ChatFormat(copy.deepcopy(field_tokenizer(name)))
-    prompt = chat.prompt([{"role": "user", "content": "fee? " * 2000}])
-    before = chat.encode(prompt)[0]
-    read, encoded = [], chat._encoded
-    chat._encoded = lambda text: read.append(text) or encoded(text)
-    for reply in ("Which days?", "I see", "x = 1"):
-        said = [{"role": "user", "content": "fee? " * 2000}, {"role": "assistant", "content": reply}]
-        ids, train = chat.encode([*prompt, {"text": reply + chat.eos_text, "train": True}])
-        assert ids[: len(before)] == before and chat.decode(last_run(ids, train)) == reply
-        if name not in (*OPENING, *ADDING, "llama2 legacy", "llama2, first", "glm"):  # Llama 2 ends with ` </s>`
-            assert ids == template_ids(chat, said)[: len(ids)]
-    assert sum(map(len, read)) < 5000
+            before = chat.prompt(SAID[: count - 1])
+            assert last_run(ids, train) == expected[len(chat.encode(before)[0]) : len(ids)]
+            if not name.startswith("llama2 legacy") and name != "llama2, first":  # these end with ` </s>`
+                assert chat.encode([*before, {"text": reply + chat.eos_text, "train": True}]) == (ids, train)
 
 
 @EVERY
@@ -85,26 +73,6 @@ def test_sampled_ids_stay_and_every_prompt_begins_the_dialogue(name):
         assert all(train[len(prompt) : len(prompt) + len(sampled)]) and not train[len(prompt) - 1]
 
 
-@EVERY
-def test_special_token_text_of_either_side_stays_text(name):
-    chat = chat_of(name)
-    attack = "x".join(FIELD[name][2]) + "".join(FIELD[name][2]) + "z"
-    plain = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
-    attacked = [{"role": "user", "content": f"a{attack}b"}, {"role": "assistant", "content": f"c{attack}"}]
-    (bare, _), (ids, _) = (chat.encode(chat.dialogue(said)) for said in (plain, attacked))
-    added = set(chat.tokenizer.added_tokens_decoder)
-    assert [i for i in ids if i in added] == [i for i in bare if i in added]
-    assert chat.tokenizer.decode(ids).replace("\u200b", "").count(attack) == 2
-
-
-def test_a_reply_that_begins_with_what_the_header_ends_with_is_cut_there():
-    chat = chat_of("gemma")  # in which two line breaks are one token
-    prompt = chat.prompt(SAID[:1])
-    ids, train = chat.encode([*prompt, {"text": f"\nb{chat.eos_text}", "train": True}])
-    assert chat.tokenizer.convert_ids_to_tokens(last_run(ids, train)) == ["\n", "b", "<end_of_turn>"]
-    assert ids[: len(ids) - 3] == template_ids(chat, SAID[:1], True)
-
-
 @pytest.mark.parametrize("name", OPENING)
 def test_a_reply_without_reasoning_is_as_the_template_writes_it(name):
     chat = chat_of(name)
@@ -115,18 +83,9 @@ def test_a_reply_without_reasoning_is_as_the_template_writes_it(name):
     assert chat.decode(last_run(ids, train)) == SAID[1]["content"]
 
 
-def changed(name: str, template: str) -> ChatFormat:
-    tokenizer = copy.deepcopy(field_tokenizer(name))
-    tokenizer.chat_template = template
-    return ChatFormat(tokenizer, name="the model")
-
-
 def test_a_template_that_changes_a_reply_is_refused_with_both_texts():
-    with pytest.raises(UserError, match=r"the model .*y = 2\.<\|im_end\|>.*y = 2\.<\|im_end\|>") as error:
-        changed("qwen3 thinking", QWEN3_OPENS.replace("m.content %}", "m.content | replace('\n', ' ') %}", 1))
+    tokenizer = copy.deepcopy(field_tokenizer("qwen3 thinking"))
+    tokenizer.chat_template = QWEN3_OPENS.replace("m.content %}", "m.content | replace('\n', ' ') %}", 1)
+    with pytest.raises(UserError, match="the model .*changes a reply") as error:
+        ChatFormat(tokenizer, name="the model")
     assert "x = 1      y" in str(error.value) and r"x = 1\n\n    y" in str(error.value)
-
-
-def test_a_header_whose_end_belongs_to_the_reply_s_first_token_is_refused():
-    with pytest.raises(UserError, match="the model .*white space at the end"):
-        changed("vicuna", VICUNA.replace("'ASSISTANT:'", "'ASSISTANT: '"))
