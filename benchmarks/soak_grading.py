@@ -14,7 +14,6 @@ does: `exec` and `eval` in the grader's own process, one thread, one alarm a tes
 test. Both are timed from start to end, in turn; the medians count.
 """
 
-import json
 import os
 import random
 import signal
