@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from lab.outcomes import shown
-from lab.overview.mend import markdown
-from lab.overview.overview import ROOT, difference, overview, runs
+from lab.outcomes import ROOT, difference, mended, runs, shown
+from lab.overview.overview import overview
 
 PAGE = ROOT / "README.md"
 
@@ -92,4 +91,4 @@ def test_the_front_page_says_what_imitation_of_the_chosen_messages_gives():
 
 
 def test_results_show_both_worlds_before_and_after_the_mend():
-    assert markdown() in (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    assert mended() in (ROOT / "docs/results.md").read_text(encoding="utf-8")
