@@ -41,8 +41,11 @@ collect held_out "$NUM_HELD_OUT" 4 $((SEED + 2000))
 python -m lab.ciphered.shuffle_c --dialogues --input_path "$RUN/held_out.graded.jsonl" --output_path "$RUN/held_out.exchanged.jsonl"
 sample held_out.graded
 for name in $CRITICS; do
+    if [ "$name" = untrained ]; then
+        measure untrained "$AGENT" --reference seed_without_c
+        continue
+    fi
     case "$name" in
-        untrained) measure untrained "$AGENT" --reference seed_without_c && continue ;;
         equation2) prefer equation2 train.pairs critic ;;
         shuffled) # each task gets the c of another one
             python -m lab.ciphered.shuffle_c --input_path "$RUN/train.pairs.jsonl" --output_path "$RUN/shuffled.pairs.jsonl"

@@ -84,7 +84,10 @@ for policy in $POLICIES; do
             play many "$train" 32 "$AGENT"
             imitate "$name" many.graded "$AGENT" --max_steps none --max_epochs "$epochs"
             ;;
-        *) name="$policy" && repair "$policy" ;;
+        *)
+            name="$policy"
+            repair "$policy"
+            ;;
     esac
     evaluate "$name.$PART" "$RUN/$name" "$tests"
 done

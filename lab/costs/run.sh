@@ -58,7 +58,8 @@ for policy in $POLICIES; do
             ;;
         rft_more)
             [ "${#flags[@]}" -gt 0 ] || flags=(--max_steps none --max_epochs 8)
-            play many "$train" 32 "$AGENT" && imitate "$policy" many.graded "$AGENT" "${flags[@]}"
+            play many "$train" 32 "$AGENT"
+            imitate "$policy" many.graded "$AGENT" "${flags[@]}"
             ;;
         dpo_more)
             play many "$train" 32 "$AGENT"
