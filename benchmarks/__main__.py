@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HELPERS = {"__main__", "attack_answers", "gpu_exact", "gpu_scale", "gpu_speed", "random_model", "timing"}
+HELPERS = {"__main__", "attack_answers", "random_model"}
 PROGRAMS = {path.stem: path for path in sorted(HERE.glob("*.py")) if path.stem not in HELPERS}
 
 

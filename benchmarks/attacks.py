@@ -35,7 +35,7 @@ def graded(way: str, kind: str, name: str, folder: str, port: str) -> dict:
     answer = ATTACKS[kind, name].replace("FOLDER", folder).replace("PORT", port)
     seen = []
     if way == "in process":
-        from grading import grade_in_process
+        from soak_grading import grade_in_process
 
         rewards = [grade_in_process(REFERENCE, text, CALLS) for text in (answer, REFERENCE, WRONG)]
         try:

@@ -1,15 +1,22 @@
 """Many gradings in a row with hangs, memory bombs and fork bombs among them: memory stays flat and nothing is left.
 
     python benchmarks/soak_grading.py --gradings 100000
+    python benchmarks/soak_grading.py --data_path backend_dev.jsonl     # the speed of honest answers instead
 
 2 % of the answers hang, 2 % take memory without end, 1 % fork without end, 1 % crash the interpreter, the others are
 right or wrong. Every answer is another text. Printed as it goes: answers a second, memory of the grading process and
 of all its processes together; at the end what is left of processes, threads, descriptors and files, and, last, by how
 much the memory grew from the first tenth to the end.
+
+With `--data_path` the answers are the references of the file's tasks over and over, each with a comment of its own, so
+that no cache of whole answers could help. Beside this package they are graded by `grade_in_process`, as the release
+does: `exec` and `eval` in the grader's own process, one thread, one alarm a test, the reference executed for every
+test. Both are timed from start to end, in turn; the medians count.
 """
 
 import os
 import random
+import signal
 import statistics
 import tempfile
 import threading
@@ -18,7 +25,7 @@ from pathlib import Path
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.runs.cli import run
-from sweet_rl.runs.records import Task
+from sweet_rl.runs.records import Task, read_records
 
 REFERENCE = "def f(x):\n    return [x, {'a': x / 3}]\n"
 CALLS = {"test1": "f(1)", "test2": "f(2)"}
@@ -120,15 +127,72 @@ def soak(
     return {"wrong_verdicts": wrong, "memory_mb": memory, "left": {name: after[name] - before[name] for name in after}}
 
 
-def main(gradings: int = 100_000, timeout: float = 0.05, workers: int | None = None, sandbox: str = "seccomp") -> None:
-    """Run the soak.
+def grade_in_process(reference: str, answer: str, test_cases: dict[str, str]) -> float:
+    """The share of tests passed, as the release works: everything in this process."""
+
+    def too_long(*_):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, too_long)
+    passed = 0
+    for call in test_cases.values():
+        signal.alarm(1)
+        try:
+            names: dict = {}
+            exec(reference, names)
+            expected = eval(call, names)
+            names = {}
+            exec(answer, names)
+            passed += bool(eval(call, names) == expected)
+        except Exception:
+            pass
+        finally:
+            signal.alarm(0)
+    return passed / len(test_cases)
+
+
+def speed(data_path: str, gradings: int, repeats: int, workers: int | None, sandbox: str) -> None:
+    """Time both ways of grading and print the ratio."""
+    tasks = read_records(data_path, Task)
+    rows = []
+    for number in range(gradings):
+        task = tasks[number % len(tasks)]
+        rows.append((task, f"{task.ground_truth}\n# answer {number}\n"))
+    ours, theirs = [], []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        passed = sum(grade_in_process(task.ground_truth, answer, task.test_cases) == 1.0 for task, answer in rows)
+        theirs.append(len(rows) / (time.perf_counter() - began))
+        began = time.perf_counter()
+        with CodeGrader(workers=workers, sandbox=sandbox) as grader:
+            grades = list(grader.grade_many(rows))
+        ours.append(len(rows) / (time.perf_counter() - began))
+        right = sum(grade.reward == 1.0 for grade in grades)
+        print(f"in process {theirs[-1]:.0f}/s, {passed} right; here {ours[-1]:.0f}/s, {right} right", flush=True)
+    print(f"ratio: {statistics.median(ours) / statistics.median(theirs):.2f}, {os.cpu_count()} cores")
+
+
+def main(
+    gradings: int = 100_000,
+    timeout: float = 0.05,
+    workers: int | None = None,
+    sandbox: str = "seccomp",
+    data_path: str | None = None,
+    repeats: int = 3,
+) -> None:
+    """Run the soak, or measure the speed.
 
     Args:
         gradings: how many answers.
         timeout: CPU seconds a test; two tests of an answer may run out of them.
         workers: of the grader (default: its own).
         sandbox: its level.
+        data_path: tasks with ground_truth and test_cases, such as ColBench's backend_dev.jsonl: the speed is measured.
+        repeats: how often each way is timed.
     """
+    if data_path is not None:
+        speed(data_path, gradings, repeats, workers, sandbox)
+        return
 
     def report(number: int, rate: float, memory: tuple[float, float]) -> None:
         print(f"{number:>8} graded, {rate:.0f}/s, grader {memory[0]:.1f} MB, with all its processes {memory[1]:.1f} MB",

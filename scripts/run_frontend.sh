@@ -10,8 +10,8 @@
 #       vllm serve Qwen/Qwen2-VL-72B-Instruct --tensor-parallel-size 4 --limit-mm-per-prompt '{"image": 2}' \
 #           --mm-processor-kwargs '{"max_pixels": 1003520}'
 #
-# TRAIN_FLAGS, PLAY_FLAGS, RANK_FLAGS: more flags of every training, dialogue step and ranking. The variables of GPUs and the
-# human's server: gpus.sh.
+# TRAIN_FLAGS, PLAY_FLAGS, GRADE_FLAGS, RANK_FLAGS: more flags of every training, dialogue step, grading and ranking. The variables
+# of GPUs and the human's server: gpus.sh. lab/pages has a run without a GPU.
 # shellcheck disable=SC2034,SC2086 # variables of gpus.sh; launchers and flags are several words or none
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=steps.sh
@@ -29,6 +29,8 @@ TRAIN="${TRAIN_FLAGS:-}" RANK="${RANK_FLAGS:-}" LIMIT="${NUM_TASKS:+--num_tasks 
 cd "$(dirname "$0")/.."
 # shellcheck source-path=SCRIPTDIR source=gpus.sh
 source scripts/gpus.sh
+GRADE+=" ${GRADE_FLAGS:-}" BESIDE_PAPER="--paper table2"
+case "$GRADE" in *--image_encoder*) BESIDE_PAPER="" ;; esac # similarities on another scale than the paper's
 ready "$AGENT" "$CRITIC"
 echo "What a step prints is in ${OUT#"$PWD"/}/logs."
 
@@ -78,4 +80,4 @@ done
 human_off
 python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_path "$OUT/results.json" --overwrite \
     --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
-multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md" --paper table2
+multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl" --markdown_path "$OUT/results.md" $BESIDE_PAPER

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from turns import Turns, peak_bytes
+from clock import Clock, peak_bytes
 
 from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import score_texts
@@ -36,18 +36,18 @@ def main(job_path: str, result_path: str) -> None:
         gradient_checkpointing=job["gradient_checkpointing"], adam_betas=(0.9, 0.999),  # TRL's
     )  # fmt: skip
     engine = make_engine(settings)
-    pairs = [PreferencePair(row["chosen_parts"], row["rejected_parts"], id=row["id"]) for row in job["pairs"]]
+    pairs = [PreferencePair.from_dict({"id": str(number)} | row) for number, row in enumerate(job["ours"])]
     chat = ChatFormat.from_pretrained(job["model"])
     examples = encode_pairs(pairs, chat, DataSettings())
     dtype = getattr(torch, job["dtype"])
-    reference = score_texts(load_frozen(job["model"], dtype, engine.device), examples.texts)
-    turns = Turns(job["steps"])
+    reference = score_texts(load_frozen(job["reference"] or job["model"], dtype, engine.device), examples.texts)
+    clock = Clock()
 
     step = engine.step
 
     def timed(rate: float) -> torch.Tensor:
         norm = step(rate)
-        turns.step()
+        clock.step()
         return norm
 
     engine.step = timed
@@ -63,7 +63,7 @@ def main(job_path: str, result_path: str) -> None:
     log = Log(engine.accelerator, [], job["folder"])
     train(model, objective, examples, split, engine, log, Checkpoints(Path(job["folder"]), settings, engine), together)
     result = {
-        "turns": turns.seconds,
+        "seconds": clock.seconds,
         "losses": [line["loss"] for line in log.history],
         "peak_bytes": peak_bytes(),
     }

@@ -10,20 +10,21 @@ import sys
 def main(job_path: str, result_path: str) -> None:
     job = json.load(open(job_path))
     import torch
+    from clock import Clock, peak_bytes
     from datasets import Dataset
     from torch.utils.data import SequentialSampler
-    from transformers import AutoTokenizer, TrainerCallback
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import DPOConfig, DPOTrainer
-    from turns import Turns, peak_bytes
 
     torch.set_num_threads(job["threads"])
     tokenizer = AutoTokenizer.from_pretrained(job["model"])
-    rows = [{name: row[name] for name in ("prompt", "chosen", "rejected")} for row in job["pairs"]]
-    turns = Turns(job["steps"])
+    rows = [{name: row[name] for name in ("prompt", "chosen", "rejected")} for row in job["theirs"]]
+    reference = AutoModelForCausalLM.from_pretrained(job["reference"], dtype=job["dtype"]) if job["reference"] else None
+    clock = Clock()
 
-    class Clock(TrainerCallback):
+    class Timed(TrainerCallback):
         def on_step_end(self, args, state, control, **kwargs):
-            turns.step()
+            clock.step()
 
     class InOrder(DPOTrainer):
         def _get_train_sampler(self, train_dataset=None):
@@ -49,17 +50,15 @@ def main(job_path: str, result_path: str) -> None:
         dataloader_pin_memory=False,
         model_init_kwargs={"dtype": job["dtype"]},
     )
-    data = Dataset.from_list(rows)
     trainer = InOrder(
-        model=job["model"], args=settings, train_dataset=data, processing_class=tokenizer, callbacks=[Clock()]
-    )
+        model=job["model"], ref_model=reference, args=settings, train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer, callbacks=[Timed()],
+    )  # fmt: skip
     trainer.train()
-    first = trainer.train_dataset[0]
     result = {
-        "turns": turns.seconds,
+        "seconds": clock.seconds,
         "losses": [line["loss"] for line in trainer.state.log_history if "loss" in line],
         "peak_bytes": peak_bytes(),
-        "tokens": [len(first["prompt_ids"]), len(first["chosen_ids"]), len(first["rejected_ids"])],
     }
     json.dump(result, open(result_path, "w"))
 

@@ -34,14 +34,17 @@ def test_a_failed_check_is_on_the_page_and_the_others_go_on(gpu_check, tmp_path,
         """Finds 1 | 2."""
         return [gpu_check.Line("a figure", "1 | 2", "3", False)]
 
-    monkeypatch.setattr(gpu_check.gpu_speed, "ranking", broken)
-    monkeypatch.setattr(gpu_check.gpu_exact, "first_loss", wrong)
-    monkeypatch.setattr(gpu_check.gpu_speed, "trl", lambda scale: [gpu_check.Line("fine", "4")])
-    gpu_check.gpu_speed.trl.__doc__ = "Goes on."
+    def fine(scale):
+        """Goes on."""
+        return [gpu_check.Line("fine", "4")]
+
+    monkeypatch.setattr(gpu_check, "first_loss", wrong)
+    monkeypatch.setattr(gpu_check, "attention", broken)
+    monkeypatch.setattr(gpu_check, "ranking", fine)
     with pytest.raises(SystemExit) as ended:
-        gpu_check.main(cpu=True, output_dir=str(tmp_path), only=["first_loss", "ranking", "trl"])
+        gpu_check.main(cpu=True, output_dir=str(tmp_path), only=["first_loss", "attention", "ranking"])
     assert ended.value.code == 1
     page = (tmp_path / "cpu.md").read_text()
     assert "no GPU could do this" in page and "| a figure | 1 \\| 2 | 3 | WRONG |" in page
-    rows = [row for row in page.splitlines() if row.startswith(("| first_loss", "| ranking", "| trl"))]
+    rows = [row for row in page.splitlines() if row.startswith(("| first_loss", "| attention", "| ranking"))]
     assert [row.split(" | ")[2] for row in rows] == ["FAILED |", "FAILED |", "ok |"]

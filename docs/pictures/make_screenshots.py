@@ -43,10 +43,9 @@ def main(output_dir: str = "docs/pictures", work_dir: str | None = None, num_tas
 
 
 def script(name: str, **flags) -> None:
-    """Run a script, or a module of the laboratory. What is complete already is passed over by the script itself."""
+    """Run a script. What is complete already is passed over by the script itself."""
     words = [word for key, value in flags.items() for word in ([f"--{key}"] if value is True else [f"--{key}", value])]
-    start = ["-m", name] if name.startswith("lab.") else [str(ROOT / name)]
-    if subprocess.run([sys.executable, *start, *map(str, words)], cwd=ROOT).returncode:
+    if subprocess.run([sys.executable, str(ROOT / name), *map(str, words)], cwd=ROOT).returncode:
         raise UserError(f"{name} did not work; its message is above.")
 
 
@@ -65,16 +64,16 @@ def make_pages(work: Path, num_tasks: int) -> dict[str, Path]:
 
 def make_designs(work: Path) -> Path:
     """The same for dialogues of the tiny page agent with the scripted designer."""
-    tasks, played, graded, page = (work / name for name in ("pages", "drafts.jsonl", "designs.jsonl", "designs.html"))
-    script("lab.pages.make_page_tasks", num_train=12, num_test=1, output_dir=tasks)
-    config = "lab/pages/configs/collection.yaml"
-    playing = {"input_path": tasks / "train.jsonl", "output_path": played, "best_of_n": 2}
-    script("scripts/simulate_interactions.py", config=config, agent_model="lab/pages/agent", **playing)
-    grading = {"config": "lab/pages/configs/grading.yaml", "input_path": played, "output_path": graded}
-    script("scripts/evaluate_html.py", **grading)
-    window = {"page_width": 480, "page_height": 360, "image_encoder": "efficientnet-lite0"}
+    played, graded, page = (work / name for name in ("drafts.jsonl", "designs.jsonl", "designs.html"))
+    window = {"page_width": 480, "page_height": 360}
+    here = {"task_type": "lab/pages/domain.py", **window}
+    playing = {"agent_model": "lab/pages/agent", "env_model": "designer", "best_of_n": 2, "max_tokens": 64, **here}
+    tasks = "lab/pages/tasks/train.jsonl"
+    script("scripts/simulate_interactions.py", **playing, max_turns=8, input_path=tasks, output_path=played)
+    encoder = {"image_encoder": "efficientnet-lite0"}
+    script("scripts/evaluate_html.py", **here, **encoder, input_path=played, output_path=graded)
     viewer = "visualizers/visualize_design_dialogue_histories.py"
-    script(viewer, input_path=graded, output=page, overwrite=True, **window)
+    script(viewer, input_path=graded, output=page, overwrite=True, **window, **encoder)
     return page
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -21,16 +20,12 @@ from pathlib import Path
 import numpy as np
 
 from lab.ciphered.domain import label_turn
-from lab.critics.credit_accuracy import judged_turn
+from lab.critics.credit_accuracy import judged_turn, pair_outcomes
 from sweet_rl.runs.cli import run
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 
 Right = dict[str, list[float]]
 """By task: right pairs (of equal scores a half each) and all pairs."""
-
-
-def _right(better: Iterable[float], worse: Iterable[float]) -> list[float]:
-    return [0.5 * (1 + (a > b) - (a < b)) for a, b in product(better, worse)]
 
 
 def turn_pairs(path: str) -> tuple[Right, dict[int, list[float]]]:
@@ -41,9 +36,7 @@ def turn_pairs(path: str) -> tuple[Right, dict[int, list[float]]]:
         task = record.task
         assert task is not None, "step 4 keeps the task"
         turn = judged_turn(record, record.judge_scores or [], partial(label_turn, task))
-        useful = [score for word, score in zip(turn.words, turn.scores, strict=True) if word == "useful"]
-        others = [s for word, s in zip(turn.words, turn.scores, strict=True) if word in ("useless", "repeated", "none")]
-        right = _right(useful, others)
+        right = [outcome for _, outcome in pair_outcomes(turn.words, turn.scores)]
         by_task[turn.task][0] += sum(right)
         by_task[turn.task][1] += len(right)
         by_turn[turn.turn] += right
@@ -55,8 +48,11 @@ def dialogue_pairs(path: str) -> Right:
     credit: dict[str, dict[float, list[float]]] = defaultdict(lambda: {0.0: [], 1.0: []})
     for dialogue in read_records(path, Trajectory):
         credit[dialogue.task.id][dialogue.reward].append(sum(dialogue.turn_credit))
-    pairs = {task: _right(own[1.0], own[0.0]) for task, own in credit.items()}
-    return {task: [sum(right), len(right)] for task, right in pairs.items()}
+    found = {}
+    for task, own in credit.items():
+        right = [0.5 * (1 + (a > b) - (a < b)) for a, b in product(own[1.0], own[0.0])]
+        found[task] = [sum(right), len(right)]
+    return found
 
 
 def share(pairs: Right) -> float:

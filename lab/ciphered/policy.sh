@@ -12,56 +12,40 @@ set -euo pipefail
 
 CIPHER="${CIPHER:-1}" SEED="${SEED:-1}" NUM_TASKS="${NUM_TASKS:-1600}" RATE="${RATE:-1e-3}" REPLIES="${REPLIES:-clue}"
 SHARE="${SHARE:-0.5}" NUM_TEST="${NUM_TEST:-400}" # of the training tasks, one dialogue each, for candidates; held-out tasks
-ROOT="$(realpath -m "${OUT:-runs/ciphered}")"
-AGENT="$ROOT/agent$SEED" CELL="$ROOT/cipher$CIPHER-seed$SEED-$REPLIES-$NUM_TASKS"
+OUT="$(realpath -m "${OUT:-runs/ciphered}")" CONFIGS=lab/ciphered/configs EVALUATION=dialogues
+AGENT="$OUT/agent$SEED" CELL="$OUT/cipher$CIPHER-seed$SEED-$REPLIES-$NUM_TASKS"
+RUN="$CELL/policy"
 POLICIES="${POLICIES:-zero_shot random-gap equation2-gap kl-gap dpo rft}"
-cd "$(dirname "$0")/../.."
-# shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
-source scripts/environment.sh
-export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
-DOMAIN=lab/ciphered/domain.py CONFIGS=lab/ciphered/configs
-OUT="$CELL/policy"
-mkdir -p "$OUT"
-
-train() { # train NAME SCRIPT DATASET CONFIG FLAGS: step 7
-    python "scripts/$2" --config $CONFIGS/"${4:-actor}.yaml" --pretrain "$AGENT" --dataset "$3" --save_path "$OUT/$1-$RATE" \
-        --seed "$SEED" --learning_rate "$RATE" "${@:5}"
-}
-grade() { # grade DIALOGUES NAME: their rewards, and pairs of dialogues without c
-    python scripts/evaluate_code.py --task_type $DOMAIN --input_path "$1" --output_path "$OUT/$2.jsonl" \
-        --preference_path "$OUT/$2.pairs.jsonl"
-}
+# shellcheck source-path=SCRIPTDIR source=../steps.sh
+source "$(dirname "$0")/../steps.sh"
+DOMAIN=(--task_type lab/ciphered/domain.py)
 
 # The test tasks; candidates of training turns.
-python -m lab.ciphered.tasks --output_path "$OUT/test.tasks.jsonl" --num_tasks "$NUM_TEST" --seed $((SEED + 100)) \
+mkdir -p "$RUN"
+python -m lab.ciphered.tasks --output_path "$RUN/test.tasks.jsonl" --num_tasks "$NUM_TEST" --seed $((SEED + 100)) \
     --cipher "$CIPHER" --part held_out --replies "$REPLIES"
-grade "$CELL/train.jsonl" graded
-[ -f "$OUT/first.jsonl" ] || grep '^{"id": "[^"]*-0",' "$OUT/graded.jsonl" >"$OUT/first.jsonl"
-python scripts/sample_best_of_n.py --config $CONFIGS/sampling.yaml --model_id "$AGENT" --seed "$SEED" \
-    --input_path "$OUT/first.jsonl" --output_path "$OUT/candidates.jsonl" --data_fraction "$SHARE"
+python scripts/evaluate_code.py "${DOMAIN[@]}" --input_path "$CELL/train.jsonl" --output_path "$RUN/graded.jsonl" \
+    --preference_path "$RUN/graded.pairs.jsonl"
+[ -f "$RUN/first.jsonl" ] || grep '^{"id": "[^"]*-0",' "$RUN/graded.jsonl" >"$RUN/first.jsonl"
+sample first --data_fraction "$SHARE"
 for policy in $POLICIES; do
-    critic="${policy%-*}" rule="${policy##*-}" pairs="$OUT/$policy.pairs.jsonl" model="$OUT/$policy-$RATE"
+    critic="${policy%-*}" rule="${policy##*-}" model="$RUN/$policy-$RATE" rate=(--learning_rate "$RATE")
     case "$policy" in
         zero_shot) model="$AGENT" ;;
-        dpo) train dpo train_dpo.py "$OUT/graded.pairs.jsonl" ;;
-        dpo_kl*) train "$policy" train_dpo.py "$OUT/graded.pairs.jsonl" actor --kl_coef "${policy#dpo_kl}" ;;
-        rft) train rft train_sft.py "$OUT/graded.jsonl" imitation ;;
+        dpo) prefer "dpo-$RATE" graded.pairs actor "${rate[@]}" ;;
+        dpo_kl*) prefer "$policy-$RATE" graded.pairs actor "${rate[@]}" --kl_coef "${policy#dpo_kl}" ;;
+        rft) imitate "rft-$RATE" graded "$AGENT" "${rate[@]}" ;;
         *)
             how=(--model_id "$CELL/$critic" --reference seed --reference_model_id "$AGENT" --normalize turn)
             case "$critic" in
                 untrained) how=(--model_id "$AGENT" --reference seed_without_c "${how[@]:4}") ;;
-                random) how=(--critic_type lab/repairs/chance.py) ;;
+                random) how=(--critic_type lab/controls/chance.py) ;;
             esac
-            python scripts/rank_best_of_n.py "${how[@]}" \
-                --input_path "$OUT/candidates.jsonl" --output_path "$OUT/$critic.ranked.jsonl"
-            python scripts/generate_random_pairs_from_ranks.py --rule "$rule" --num_pairs 4 --seed "$SEED" \
-                --input_path "$OUT/$critic.ranked.jsonl" --output_path "$pairs"
-            train "$policy" train_dpo.py "$pairs"
+            rank "$critic" candidates "${how[@]}"
+            pair "$critic" "$rule"
+            prefer "$policy-$RATE" "$policy.turn_pairs" actor "${rate[@]}"
             ;;
     esac
     # 8. Steps 1 and 2 on held-out combinations of topics.
-    python scripts/simulate_interactions.py --config $CONFIGS/dialogues.yaml --task_type $DOMAIN --agent_model "$model" \
-        --best_of_n 2 --seed "$SEED" --input_path "$OUT/test.tasks.jsonl" --output_path "$OUT/$policy-$RATE.jsonl"
-    python scripts/evaluate_code.py --task_type $DOMAIN --input_path "$OUT/$policy-$RATE.jsonl" \
-        --output_path "$OUT/$policy-$RATE.graded.jsonl" | grep '^success' | sed "s/^/$policy: /"
+    evaluate "$policy-$RATE" "$model" "$RUN/test.tasks" --best_of_n 2
 done

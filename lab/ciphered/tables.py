@@ -16,8 +16,7 @@ from typing import Any
 import fire
 import numpy as np
 
-from lab.outcomes import percent, shown
-from lab.overview.overview import summary
+from lab.outcomes import percent, shown, summary
 from sweet_rl.runs.records import Trajectory, read_records
 
 RESULTS = Path(__file__).parent / "results"

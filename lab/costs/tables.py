@@ -15,9 +15,7 @@ from pathlib import Path
 import fire
 import numpy as np
 
-from lab.agents.crossed import crossed
-from lab.outcomes import LAB, shown
-from lab.overview.overview import summary
+from lab.outcomes import LAB, crossed, shown, summary
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 

@@ -24,8 +24,9 @@ Verdicts = Mapping[tuple[str, str], bool]
 """(id of the task, text of an answer) -> whether the answer is right."""
 
 
-WORTH = {"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "useful": 2, "complete": 4}
-"""Worth of each of the oracle's words; of two turns the one with the larger worth is better."""
+WORTH = {"early": 0, "wrong": 0, "useless": 1, "repeated": 1, "none": 1, "decided": 1, "useful": 2, "complete": 4}
+"""Worth of each of the oracles' words; of two turns the one with the larger worth is better. Only in ciphered tasks
+there are `none` (no question) and `decided` (all candidates of a turn that changes nothing)."""
 DECISIONS = {
     "useful over useless question": ("useful over useless", "useful over repeated"),
     "question over early answer": ("useful over early", "useless over early", "repeated over early"),
@@ -168,21 +169,21 @@ def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0) -> dic
 
     Returns:
         groups: The decisions of the agent: which question to ask, not to answer too early, and to answer when
-            everything is told. Each has `accuracy`, its 95 % `interval`, `by_seed` (the accuracy of each seed), `pairs`
-            and `by_turn` (turns count from 0). The accuracy of a group, or of a seed, without pairs is None.
+            everything is told. Each has `accuracy`, its 95 % `interval`, `by_seed` (the accuracy of each seed) and
+            `pairs`. The accuracy of a group, or of a seed, without pairs is None.
         smallest: The smallest accuracy of a group that has pairs.
         candidates: Counts of the oracle's words.
 
     Raises:
         UserError: No pair is about the first decision.
     """
-    outcomes: dict[str, list[tuple[int, str, int, float]]] = defaultdict(list)
+    outcomes: dict[str, list[tuple[int, str, float]]] = defaultdict(list)
     words: Counter = Counter()
     for number, turns in enumerate(seeds):
         for turn in turns:
             words.update(turn.words)
             for kind, right in pair_outcomes(turn.words, turn.scores):
-                outcomes[kind].append((number, turn.task, turn.turn, right))
+                outcomes[kind].append((number, turn.task, right))
     first = next(iter(DECISIONS))
     if not any(outcomes[kind] for kind in DECISIONS[first]):
         raise UserError(f"no turn has candidates for the decision '{first}'.")
@@ -197,25 +198,18 @@ def credit_accuracy(seeds: Sequence[Iterable[JudgedTurn]], seed: int = 0) -> dic
     }
 
 
-def _group(rows: list[tuple[int, str, int, float]], seeds: int, seed: int) -> dict:
+def _group(rows: list[tuple[int, str, float]], seeds: int, seed: int) -> dict:
     if not rows:
-        return {"accuracy": None, "interval": None, "by_seed": [None] * seeds, "pairs": 0, "by_turn": {}}
-    places = {task: place for place, task in enumerate(dict.fromkeys(task for _, task, *_ in rows))}
+        return {"accuracy": None, "interval": None, "by_seed": [None] * seeds, "pairs": 0}
+    places = {task: place for place, task in enumerate(dict.fromkeys(task for _, task, _ in rows))}
     right, pairs = np.zeros((2, seeds, len(places)))
-    by_turn: dict[int, list[float]] = defaultdict(list)
-    for number, task, turn, outcome in rows:
+    for number, task, outcome in rows:
         right[number, places[task]] += outcome
         pairs[number, places[task]] += 1
-        by_turn[turn].append(outcome)
     found = two_level_interval(right, seed, wholes=pairs, resamples=RESAMPLES)
     return {
         "accuracy": found.mean,
         "interval": [found.low, found.high],
         "by_seed": [float(r.sum() / n.sum()) if n.any() else None for r, n in zip(right, pairs, strict=True)],
         "pairs": len(rows),
-        "by_turn": {turn: _share(rights) for turn, rights in sorted(by_turn.items())},
     }
-
-
-def _share(rights: list[float]) -> dict:
-    return {"accuracy": float(np.mean(rights)), "pairs": len(rights)}

@@ -12,28 +12,22 @@ set -euo pipefail
 
 WORLD="${WORLD:-quick}" SEED="${SEED:-0}"
 POLICIES="${POLICIES:-no_preference sweet_nll dpo_nll sweet_paper}"
-FROM="$(realpath -m "${FROM:-runs/$WORLD}")" OUT="$(realpath -m "${OUT:-runs/losses}")/$WORLD/seed$SEED"
-cd "$(dirname "$0")/../.."
-# shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
-source scripts/environment.sh
-install "[train]" sweet_rl transformers
-export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
-case "$WORLD" in hard) AGENT=mini_hard ;; *) AGENT=mini ;; esac
-CONFIGS=configs/$AGENT RUN="$FROM/seed$SEED"
+FROM="$(realpath -m "${FROM:-runs/$WORLD}")" RUN="$(realpath -m "${OUT:-runs/losses}")/$WORLD/seed$SEED" AGENT=mini
+[ "$WORLD" != hard ] || AGENT=mini_hard
+CONFIGS=configs/$AGENT
+# shellcheck source-path=SCRIPTDIR source=../steps.sh
+source "$(dirname "$0")/../steps.sh"
 
 for policy in $POLICIES; do
-    model="$OUT/$policy" to=(--pretrain "$AGENT" --seed "$SEED" --save_path "$OUT/$policy")
     case "$policy" in
         no_preference) loss=(--beta 1e-6) ;;
         *_nll) loss=(--nll_loss_coef 0.01) ;;
         *_paper) loss=(--beta 0.1 --nll_loss_coef 0.01) ;;
     esac
     case "$policy" in
-        dpo_*) python scripts/train_dpo.py --config $CONFIGS/multi_turn_dpo.yaml "${to[@]}" --dataset "$RUN/pairs.jsonl" "${loss[@]}" ;;
-        *) python scripts/train_dpo.py --config $CONFIGS/actor.yaml "${to[@]}" --dataset "$RUN/turn_pairs.jsonl" "${loss[@]}" ;;
+        dpo_*) config=multi_turn_dpo pairs=pairs ;;
+        *) config=actor pairs=turn_pairs ;;
     esac
-    python scripts/simulate_interactions.py --config $CONFIGS/evaluation.yaml --agent_model "$model" --seed "$SEED" \
-        --input_path "$FROM/tasks/test.jsonl" --output_path "$model.test.jsonl"
-    python scripts/evaluate_code.py --input_path "$model.test.jsonl" --output_path "$model.graded.jsonl" |
-        grep '^success' | sed "s/^/$WORLD, seed $SEED, $policy: /"
+    prefer "$policy" "$FROM/seed$SEED/$pairs" $config "${loss[@]}"
+    evaluate "$policy.test" "$RUN/$policy" "$FROM/tasks/test"
 done

@@ -34,8 +34,7 @@ class ImitationSettings:
         lr: Learning rate at its peak.
         bf16: Matrix products in bfloat16: twice as fast on CPUs with AMX, five times slower on CPUs without bfloat16.
         seed: Random seed of weights and dialogues.
-        checkpoint_every: Number of steps between checkpoints, each with the loss on held-out dialogues and the share of
-            numbers in answers that the model would copy wrongly.
+        checkpoint_every: Number of steps between checkpoints, each with the loss on held-out dialogues.
     """
 
     num_steps: int = 3000

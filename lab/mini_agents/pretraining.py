@@ -21,7 +21,7 @@ from sweet_rl.dialogues.mini.worlds import HARD
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_weights, model_path
 from sweet_rl.runs.cli import print_summary
-from sweet_rl.runs.errors import UserError, first_line, read_by_library
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.run import open_model
 from sweet_rl.training.loop import check_finite
@@ -110,16 +110,13 @@ def make_model(vocab_size: int, width: int = 128, layers: int = 3, heads: int = 
         pad_token_id=0,
         initializer_range=0.05,
     )
-    model = LlamaForCausalLM(config)
-    return model
+    return LlamaForCausalLM(config)
 
 
 class DialogueTokens(Protocol):
-    """Turns dialogues into token ids and loss weights."""
+    """Turns dialogues into token ids and the loss weight of each: int64 [T], float32 [T]."""
 
-    def encode(self, hint: str, messages: list[dict]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return token ids and the loss weight of each: int64 [T], float32 [T]."""
-        ...
+    def encode(self, hint: str, messages: list[dict]) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
 class DialogueEncoder:
@@ -209,15 +206,6 @@ def weighted_loss(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Ten
     return (losses * weight).sum() / weight.sum()
 
 
-@torch.inference_mode()
-def number_error(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -> float:
-    """Return the share of numbers in answers that the model predicts wrongly from the text before them."""
-    numbers = weights[:, 1:] == ANSWER_NUMBER_WEIGHT
-    hidden = model.model(ids[:, :-1], use_cache=False).last_hidden_state
-    guesses = model.lm_head(hidden[numbers]).argmax(-1)
-    return float((guesses != ids[:, 1:][numbers]).float().mean())
-
-
 def make_optimizers(model: Any, lr: float) -> list[torch.optim.Optimizer]:
     """Return Muon for the matrices of the layers, and AdamW for the embedding and the norms."""
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
@@ -236,17 +224,14 @@ def imitate(agent: TrainableAgent, lessons: Lessons, settings: ImitationSettings
         The last figures on held-out dialogues, and the number of parameters.
     """
     model, optimizers = agent.model, agent.optimizers
-    counts_numbers = lessons.numbers and isinstance(agent.encoder, DialogueEncoder)
     state_path = folder / "training_state.pt"
     start, summary = 0, {}
     if state_path.exists():
-        damaged = f"{state_path} is damaged: remove it, and the same command begins again."
-        with read_by_library(lambda error: UserError(f"{damaged} ({first_line(error)})")):
-            state = torch.load(state_path, weights_only=True)
-            start = state["step"]
-            model.load_state_dict(state["model"])
-            for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
-                optimizer.load_state_dict(saved)
+        state = torch.load(state_path, weights_only=True)
+        start = state["step"]
+        model.load_state_dict(state["model"])
+        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
     stream = batches(agent.encoder, lessons, settings.batch_size, seed=settings.seed + start)
     held_out = next(batches(agent.encoder, lessons, 4 * settings.batch_size, seed=-2))
     num_steps = settings.num_steps
@@ -267,8 +252,6 @@ def imitate(agent: TrainableAgent, lessons: Lessons, settings: ImitationSettings
                 held_out_loss = float(weighted_loss(model, *held_out))
             check_finite(step + 1, {"held-out loss": held_out_loss})
             summary = {"step": step + 1, "held_out_loss": held_out_loss}
-            if counts_numbers:
-                summary["numbers_wrong"] = number_error(model, *held_out)
             tqdm.write(", ".join(f"{name} {value:.4g}" for name, value in summary.items()))
             optimizer_states = [optimizer.state_dict() for optimizer in optimizers]
             state = {"step": step + 1, "model": model.state_dict(), "optimizers": optimizer_states}

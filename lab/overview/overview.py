@@ -2,28 +2,23 @@
 
     python -m lab.overview.overview
 
-It writes overview.json and overview.md into results/, and forest-light.png and forest-dark.png into docs/pictures/.
+It writes overview.md into results/, and forest-light.png and forest-dark.png into docs/pictures/.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from lab.figures import shade
+from lab.outcomes import ROOT, difference, runs, summary
+from sweet_rl.evaluation import figures
 from sweet_rl.evaluation.statistics import holm
 from sweet_rl.runs.cli import run
 
-ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
-MARGIN = 2.0  # points of success; a smaller difference is called none
 COLUMNS = {
     "zero-shot": "zero-shot",
     "rejection fine-tuning": "rejection fine-tuning",
@@ -78,17 +73,6 @@ SETTINGS = (
 )  # fmt: skip
 
 
-@cache
-def runs(file: str) -> dict[str, tuple[float, list[float]]]:
-    """The success (or similarity) of each run of a comparison, in percent: its mean, and the values of its seeds."""
-    comparison = json.loads((ROOT / file).read_text(encoding="utf-8"))
-    measure = comparison["measure"]
-    return {
-        one["name"]: (100 * one[measure]["mean"], [100 * value for value in one[f"{measure}_by_seed"]])
-        for one in comparison["runs"]
-    }
-
-
 def values(setting: Setting, column: str) -> tuple[float, list[float]] | None:
     """The mean of a column in a setting, and its values by seed; None if it was not run there."""
     if setting.joined:
@@ -100,25 +84,6 @@ def values(setting: Setting, column: str) -> tuple[float, list[float]] | None:
             if name in runs(file):
                 return runs(file)[name]
     return None
-
-
-def difference(a: Sequence[float], b: Sequence[float]) -> dict[str, Any]:
-    """a - b, paired: mean and count; from two pairs on interval, p, and whether the two are equal within MARGIN.
-
-    They are if two one-sided t tests at 5 % say so, that is, if the 90 % interval lies inside the margin.
-    """
-    return summary([x - y for x, y in zip(a, b, strict=True)])
-
-
-def summary(gaps: Sequence[float]) -> dict[str, Any]:
-    """See `difference`."""
-    found: dict[str, Any] = {"mean": float(np.mean(gaps)), "count": len(gaps)}
-    if len(gaps) > 1:
-        test = stats.ttest_1samp(gaps, 0)
-        (low, high), inner = test.confidence_interval(0.95), test.confidence_interval(0.90)
-        found |= {"low": float(low), "high": float(high), "p": float(test.pvalue)}
-        found["equal"] = bool(-MARGIN < inner.low and inner.high < MARGIN)
-    return found
 
 
 def overview() -> dict[str, Any]:
@@ -144,7 +109,7 @@ def overview() -> dict[str, Any]:
         for one, p in zip(tested, holm([one["p"] for one in tested]), strict=True):
             one["p_holm"] = p
         pooled[column] = summary([row[column]["mean"] for row in rows if row["pooled"] and column in row])
-    return {"margin": MARGIN, "rows": rows, "pooled": pooled}
+    return {"rows": rows, "pooled": pooled}
 
 
 def markdown(found: dict[str, Any]) -> str:
@@ -176,12 +141,23 @@ def _cells(one: dict[str, Any] | None) -> tuple[str, str]:
     return f"{mean} ({low} to {high})", shown
 
 
+def shade(dark: bool) -> tuple[str, str, str, dict[str, Any]]:
+    """Colours on dark or light pages: of what the figure is about, of the others, of text; settings of matplotlib."""
+    if not dark:
+        return figures.ACCENT, "#7a7a7a", "#303030", dict(figures.SETTINGS)
+    ink, paper = "#e6edf3", "#0d1117"
+    inks = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor")
+    papers = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
+    colors = dict.fromkeys(inks, ink) | dict.fromkeys(papers, paper) | {"grid.color": "#30363d"}
+    return "#6cb6ff", "#8b949e", ink, figures.SETTINGS | colors
+
+
 def forest(found: dict[str, Any], dark: bool = False) -> Any:
     """The figure: a line a setting, SWEET-RL minus multi-turn DPO on the left, SWEET-RL minus PMI on the right."""
     import matplotlib.pyplot as plt
 
     rows = [*found["rows"], {"name": "pooled", **found["pooled"]}]
-    accent, other, ink, _, settings = shade(dark)
+    accent, other, ink, settings = shade(dark)
     with plt.rc_context(settings):
         figure, axes = plt.subplots(1, 2, figsize=(8.4, 0.8 + 0.3 * len(rows)), sharey=True, width_ratios=(3, 2))
         places = list(range(len(rows)))[::-1]
@@ -208,9 +184,8 @@ def forest(found: dict[str, Any], dark: bool = False) -> Any:
 
 
 def main() -> None:
-    """Write overview.json and overview.md, and the figure of the page of results."""
+    """Write overview.md, and the figure of the page of results."""
     found = overview()
-    (RESULTS / "overview.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS / "overview.md").write_text(markdown(found))
     for page in ("light", "dark"):
         forest(found, page == "dark").savefig(ROOT / f"docs/pictures/forest-{page}.png")

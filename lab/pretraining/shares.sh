@@ -8,14 +8,11 @@
 #   AGENT=mini bash lab/pretraining/shares.sh          an agent that is there
 set -euo pipefail
 
-SHARE="${SHARE:-0.1}" SEED="${SEED:-0}"
+SHARE="${SHARE:-0.1}" SEED="${SEED:-0}" CONFIGS=configs/mini
 OUT="$(realpath -m "${OUT:-runs/taught_$SHARE}")" # the agent, and a folder for each seed
 RUN="$OUT/seed$SEED" AGENT="${AGENT:-$OUT/agent}"
-cd "$(dirname "$0")/../.."
-# shellcheck source-path=SCRIPTDIR source=../../scripts/environment.sh
-source scripts/environment.sh
-install "[train]" sweet_rl transformers
-export TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+# shellcheck source-path=SCRIPTDIR source=../steps.sh
+source "$(dirname "$0")/../steps.sh"
 
 # The agent, and the methods with the reference without c.
 if [ "$AGENT" = "$OUT/agent" ]; then
@@ -25,15 +22,10 @@ AGENT="$AGENT" OUT="$RUN" SEED="$SEED" bash scripts/run_mini.sh
 
 # Steps 5 to 8 for two other critics: the untrained agent, and the trained critic with the paper's reference.
 policy() { # policy NAME FLAGS
-    python scripts/rank_best_of_n.py --config configs/mini/ranking.yaml --input_path "$RUN/candidates.jsonl" \
-        --output_path "$RUN/ranked_$1.jsonl" "${@:2}"
-    python scripts/generate_random_pairs_from_ranks.py --config configs/mini/turn_pairs.yaml --seed "$SEED" \
-        --input_path "$RUN/ranked_$1.jsonl" --output_path "$RUN/turn_pairs_$1.jsonl"
-    python scripts/train_dpo.py --config configs/mini/actor.yaml --pretrain "$AGENT" \
-        --dataset "$RUN/turn_pairs_$1.jsonl" --save_path "$RUN/$1" --seed "$SEED"
-    python scripts/simulate_interactions.py --config configs/mini/evaluation.yaml --agent_model "$RUN/$1" \
-        --input_path "$RUN/tasks/test.jsonl" --output_path "$RUN/$1.test.jsonl" --seed "$SEED"
-    python scripts/evaluate_code.py --input_path "$RUN/$1.test.jsonl" --output_path "$RUN/$1.graded.jsonl"
+    rank "$1" candidates --config $CONFIGS/ranking.yaml "${@:2}"
+    pair "$1" halves
+    prefer "$1" "$1-halves.turn_pairs" actor
+    evaluate "$1.test" "$RUN/$1" "$RUN/tasks/test"
 }
 policy untrained --model_id "$AGENT"
 policy seed --model_id "$RUN/critic" --reference seed --reference_model_id "$AGENT"
@@ -42,9 +34,8 @@ python scripts/compare_runs.py --baselines "rejection fine-tuning,multi-turn DPO
     --overwrite --markdown_path "$RUN/share.md" \
     --chains "SWEET-RL>rejection fine-tuning,SWEET-RL>multi-turn DPO,SWEET-RL>no critic training" \
     --runs "zero-shot=$RUN/zero_shot.graded.jsonl,rejection fine-tuning=$RUN/rft.graded.jsonl,\
-multi-turn DPO=$RUN/dpo.graded.jsonl,SWEET-RL=$RUN/sweet.graded.jsonl,no critic training=$RUN/untrained.graded.jsonl,\
-SWEET-RL (seed model as reference)=$RUN/seed.graded.jsonl"
+multi-turn DPO=$RUN/dpo.graded.jsonl,SWEET-RL=$RUN/sweet.graded.jsonl,no critic training=$RUN/untrained.test.graded.jsonl,\
+SWEET-RL (seed model as reference)=$RUN/seed.test.graded.jsonl"
 python -m lab.critics.measure_mini_credit --overwrite --output_path "$RUN/credit.json" --markdown_path "$RUN/credit.md" \
-    --runs "trained (sampling reference)=$RUN/ranked.jsonl,trained (seed reference)=$RUN/ranked_seed.jsonl,\
-untrained (sampling reference)=$RUN/ranked_untrained.jsonl"
-echo "written: $RUN/share.md, $RUN/credit.md; $SECONDS s in all"
+    --runs "trained (sampling reference)=$RUN/ranked.jsonl,trained (seed reference)=$RUN/seed.ranked.jsonl,\
+untrained (sampling reference)=$RUN/untrained.ranked.jsonl"

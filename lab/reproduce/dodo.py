@@ -39,8 +39,7 @@ def critic_settings(**settings):
 WORLD = variable("WORLD", "quick")  # quick or hard: an embedded world; paper: the paper's models on ColBench
 if WORLD not in ("quick", "hard", "paper"):
     refuse(f"WORLD={WORLD} is no world; it may be quick, hard or paper.")
-PAPER, SMOKE = WORLD == "paper", bool(variable("SMOKE", ""))  # SMOKE: an embedded world, on a handful of tasks
-OUT = variable("OUT", f"runs/{WORLD}-smoke" if SMOKE else f"runs/{WORLD}")
+PAPER, OUT = WORLD == "paper", variable("OUT", f"runs/{WORLD}")
 if not re.fullmatch(r"[\w./=@:%-]+", OUT):  # commands are split at spaces, lists of runs at , and +
     refuse(f"OUT={OUT}: choose a path of letters, digits and . / _ - = @ : % alone.")
 RESULTS = f"{OUT}/results"
@@ -55,7 +54,6 @@ LAUNCH_CPU = variable("LAUNCH_CPU", "python")
 
 # More flags of the steps.
 PLAY, TRAIN = variable("PLAY_FLAGS", ""), variable("TRAIN_FLAGS", "")
-SAMPLE, PAIR = "", ""
 
 if PAPER:
     CONFIGS = "configs/paper/backend"
@@ -94,13 +92,9 @@ else:
     BEST_OF = (2, 4, 8, 16)
     OTHERS, JUDGE = {}, variable("JUDGE", "")
     os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1")
-if SMOKE:
-    TRAIN += " --max_epochs 1"
-    SAMPLE, PAIR = "--data_fraction 0.1 --best_of_n 4", "--num_pairs 1"
-    SHARES, ALL_DIALOGUES, BEST_OF = {40: 10}, 64, (2,)
 
 # Settings that were chosen by tries on validation tasks; they replace those of the configurations.
-LOG = Path(variable("SETTINGS", "" if SMOKE else f"results/{AGENT}/settings.json"))
+LOG = Path(variable("SETTINGS", f"results/{AGENT}/settings.json"))
 CHOSEN = {}
 if LOG.is_file():
     for method in json.loads(LOG.read_text(encoding="utf-8"))["methods"].values():
@@ -203,7 +197,7 @@ def policy(folder, name, agent, seed):
     """Steps 6 to 8: turn pairs of ranked candidates, the policy that learns from them, its evaluation."""
     command = f"{LAUNCH_CPU} scripts/generate_random_pairs_from_ranks.py --config {CONFIGS}/turn_pairs.yaml"
     command += f" --input_path {folder}/ranked{name}.jsonl --output_path {folder}/turn_pairs{name}.jsonl"
-    yield step(f"{folder}/turn_pairs{name}.jsonl", f"{command} --seed {seed} {PAIR}")
+    yield step(f"{folder}/turn_pairs{name}.jsonl", f"{command} --seed {seed}")
     yield train(f"{folder}/sweet{name}", "train_dpo", "actor", agent, f"{folder}/turn_pairs{name}.jsonl", seed)
     yield from evaluate(f"{folder}/sweet{name}", f"{folder}/sweet{name}", seed)
 
@@ -219,7 +213,7 @@ def method(folder, agent, dialogues, seed, grading=GRADE):
     yield train(f"{folder}/critic", "train_dpo", "critic", agent, with_c, seed)
     server = f"--hostname {SERVERS[agent]}" if SERVERS.get(agent) else ""
     command = f"{LAUNCH_MODEL} scripts/sample_best_of_n.py --config {CONFIGS}/sampling.yaml --model_id {agent} {server}"
-    command += f" --input_path {rewarded} --output_path {folder}/candidates.jsonl --seed {seed} {SAMPLE}"
+    command += f" --input_path {rewarded} --output_path {folder}/candidates.jsonl --seed {seed}"
     yield from steps_in_shards(f"{folder}/candidates.jsonl", command)
     yield from rank(folder, "", by_ratio(f"{folder}/critic", agent))
     yield from policy(folder, "", agent, seed)
@@ -270,13 +264,12 @@ if JUDGE:
 def task_steps():
     """All steps of all tables. doit runs those that the tables on the command line need."""
     if not PAPER:
-        sizes = "--num_train 16 --num_test 8" if SMOKE else "--num_train 50 --num_test 400"
         world = "--world hard --seed 1" if WORLD == "hard" else "--seed 0"  # 0 set the difficulty
         tasks = f"{OUT}/tasks/train.jsonl", f"{OUT}/tasks/test.jsonl"
-        command = f"{LAUNCH_CPU} scripts/make_mini_tasks.py {world} {sizes} --output_dir {OUT}/tasks"
-        yield step(tasks[0], command, tasks[1]) | {"file_dep": []}
-        sizes = "--layers 1 --width 64 --num_steps 3 --batch_size 4" if SMOKE else "--layers 4 --width 160"
-        yield step(STRONG, f"{LAUNCH} -m lab.mini_agents.make_mini_agent --save_path {STRONG} --habits better {sizes}")
+        command = f"{LAUNCH_CPU} scripts/make_mini_tasks.py {world} --num_train 50 --num_test 400"
+        yield step(tasks[0], f"{command} --output_dir {OUT}/tasks", tasks[1]) | {"file_dep": []}
+        command = f"{LAUNCH} -m lab.mini_agents.make_mini_agent --habits better --layers 4 --width 160"
+        yield step(STRONG, f"{command} --save_path {STRONG}")
     for folder, seed in FOLDERS.items():
         dialogues = variable("DIALOGUES", f"{folder}/trajectories.jsonl")
         if "DIALOGUES" not in os.environ:
@@ -304,37 +297,37 @@ def task_steps():
 
 METHODS = {"zero-shot": "zero_shot", "rejection fine-tuning": "rft", "multi-turn DPO": "dpo", "SWEET-RL": "sweet"}
 CHAIN = "SWEET-RL>multi-turn DPO>rejection fine-tuning"
-STUDY_FIGURE = "-m", "lab.plots.plot_study", "--kind"
 
 
-def table(name, rows, flags=(), figures=(), script=("scripts/compare_runs.py",), ending=".graded.jsonl"):
-    """A task for a table of runs {row: run} in RESULTS/NAME.json and .md, and for its figures (name, command)."""
+def table(name, rows, *flags, figure=None, script=("scripts/compare_runs.py",), ending=".graded.jsonl"):
+    """A task for a table of runs {row: run} in RESULTS/NAME.json and .md, and for a figure of that kind."""
     files = {row: [f"{folder}/{run}{ending}" for folder in FOLDERS] for row, run in rows.items()}
     runs = ",".join(f"{row}={'+'.join(paths)}" for row, paths in files.items())
     path = f"{RESULTS}/{name}"
-    words = [*script, "--runs", runs, "--output_path", f"{path}.json", "--markdown_path", f"{path}.md"]
-    commands = [[*words, "--overwrite", *flags]]
-    for figure, words in figures:
-        commands.append([*words, "--results", f"{path}.json", "--output_path", f"{RESULTS}/{figure}"])
+    outputs = "--output_path", f"{path}.json", "--markdown_path", f"{path}.md", "--overwrite"
+    commands, targets = [[*script, "--runs", runs, *outputs, *flags]], [f"{path}.json", f"{path}.md"]
+    if figure:
+        title = () if PAPER else ("--title", f"{name.capitalize()}, on the {WORLD} world")
+        drawn = "--kind", figure, "--paper", name, "--results", f"{path}.json", "--output_path", path
+        commands.append(["visualizers/plot_results.py", *drawn, *title])
+        targets.append(f"{path}.png")
     return {
         "actions": [[*LAUNCH_CPU.split(), *words] for words in commands],
         "file_dep": [path for paths in files.values() for path in paths],
-        "targets": [f"{path}.json", f"{path}.md", *[f"{RESULTS}/{figure}.png" for figure, _ in figures]],
+        "targets": targets,
         "uptodate": [config_changed({"commands": commands})],
     }
 
 
-def compare(name, rows, *flags, kind="table", figures=()):
-    """A table of the paper, with a figure of that kind and others."""
+def compare(name, rows, *flags, kind="table"):
+    """A table of the paper, with a figure of that kind."""
     if CHOSEN:
         flags += ("--settings", str(LOG))
-    title = () if PAPER else ("--title", f"{name.capitalize()}, on the {WORLD} world")
-    figures = [(name, ("visualizers/plot_results.py", "--kind", kind, "--paper", name, *title)), *figures]
-    return table(name, rows, ("--latex_path", f"{RESULTS}/{name}.tex", *flags), figures)
+    return table(name, rows, "--latex_path", f"{RESULTS}/{name}.tex", *flags, figure=kind)
 
 
 def task_table2():
-    """The methods of Table 2; success against cost."""
+    """The methods of Table 2."""
     rows = {"single turn": "single_turn"}
     for run, (_, name) in OTHERS.items():
         rows |= {f"single turn ({name})": f"single_turn_{run}", f"multi-turn ({name})": f"multi_turn_{run}"}
@@ -344,20 +337,18 @@ def task_table2():
     if WORLD == "hard":
         rows["SWEET-RL (seed model as reference)"] = "sweet_seed"
     flags = "--paper", "table2", "--baselines", "zero-shot", "--chains", f"{CHAIN}>zero-shot"
-    cost = "budget", (*STUDY_FIGURE, "budget", "--title", "Success against cost")
-    return compare("table2", rows, *flags, figures=[cost])
+    return compare("table2", rows, *flags)
 
 
 def task_table3():
-    """SWEET-RL with other critics; the length of the agent's messages."""
+    """SWEET-RL with other critics."""
     rows = {"SWEET-RL": "sweet", "regression head": "sweet_regression_head"}
     rows |= {"without training-time information": "sweet_without_c"}
     rows |= {"without length normalisation": "sweet_without_normalisation"}
     if not PAPER:
         rows |= {"one mean for the dialogue": "sweet_one_mean", "no critic training": "sweet_untrained"}
         rows |= {"seed model as reference": "sweet_seed"}
-    lengths = "table3_lengths", (*STUDY_FIGURE, "lengths", "--title", "Length of the agent's messages")
-    return compare("table3", rows, "--paper", "table3", "--baselines", "SWEET-RL", figures=[lengths])
+    return compare("table3", rows, "--paper", "table3", "--baselines", "SWEET-RL")
 
 
 def task_table4():
@@ -401,8 +392,7 @@ def task_credit():
         "one mean for the dialogue": "ranked_one_mean",
         "no critic training": "ranked_untrained",
     }
-    figure = "credit", (*STUDY_FIGURE, "credit", "--title", "Agreement with the oracle")
-    return table("credit", rows, figures=[figure], script=("-m", "lab.critics.measure_mini_credit"), ending=".jsonl")
+    return table("credit", rows, script=("-m", "lab.critics.measure_mini_credit"), ending=".jsonl")
 
 
 def task_all():

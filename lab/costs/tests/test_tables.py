@@ -52,3 +52,7 @@ def test_the_task_is_not_counted_and_a_candidate_costs_no_words_of_the_human(tmp
 
     assert tables.tokens_of(tmp_path / "few.jsonl", words) == (5, 2)  # each message with its end
     assert tables.tokens_of(tmp_path / "candidates.jsonl", words) == (5, 0)
+
+
+def test_the_table_is_that_of_the_committed_cells():
+    assert (tables.RESULTS / "table.md").read_text() == tables.markdown(tables.cells())

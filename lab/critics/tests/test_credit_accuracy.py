@@ -14,6 +14,7 @@ from sweet_rl.dialogues.mini.tasks import family_of, make_tasks, rules_of, sourc
 from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, TurnCandidates
+from sweet_rl.runs.run import open_run
 from tests.support.command_line import call, write_rows
 from tests.support.tables import unpadded
 
@@ -52,7 +53,6 @@ def test_accuracy_over_records_is_that_of_the_question_pairs():
     # Useful is the cap; useless the urgency, repeated the price: 2 right, then 1 right of 2.
     questions = result["groups"]["useful over useless question"]
     assert questions["accuracy"] == pytest.approx(3 / 4) and questions["pairs"] == 4
-    assert questions["by_turn"] == {1: {"accuracy": 0.75, "pairs": 4}}
     # the answer is too early: first above all three questions, then below them
     assert result["groups"]["question over early answer"]["accuracy"] == pytest.approx(3 / 6)
     assert result["groups"]["complete answer over question"]["pairs"] == 0
@@ -95,11 +95,9 @@ def test_an_answer_after_every_rule_was_told_is_complete_if_it_is_right():
         judged(record, {})
 
 
-def test_the_summary_is_sorted_by_the_smallest_and_each_decision_has_a_table_with_a_column_for_each_turn():
+def test_the_table_is_sorted_by_the_smallest():
     worse, better = (credit_accuracy([turns(scores)]) for scores in ([3.0, 1.0, 2.0, 9.0], [3.0, 1.0, 2.0, 0.0]))
     text = unpadded(credit_markdown({"worse": worse, "better": better}))
-    assert text.count("turn 2") == 3 and "| better | 100.0 | 20.7 to 100.0 | 2 | 100.0 |" in text
-    assert "| better | | | 0 | |" in text
     table = text.splitlines()
     assert table[2] == "| better | 100.0 (20.7 to 100.0) | 100.0 (20.7 to 100.0) | | 100.0 |"
     assert table[3] == "| worse | 100.0 (20.7 to 100.0) | 0.0 (0.0 to 79.3) | | 0.0 |"
@@ -126,3 +124,10 @@ def test_an_answer_that_passes_only_some_tests_is_wrong(tmp_path):
     assert done.code == 0, done.err
     found = json.loads((tmp_path / "c.json").read_text())["c"]["candidates"]
     assert (found["complete"], found["wrong"]) == (1, 1)
+
+
+def test_an_unfinished_file_is_refused(tmp_path):
+    with open_run(tmp_path / "ranked.jsonl", {}) as run:
+        run.write_missing([{"id": "a", "judge_scores": [1, 2]}])
+    done = call("lab.critics.measure_mini_credit", runs=f"a={tmp_path / 'ranked.jsonl'}")
+    assert done.code == 2 and "not finished" in done.err

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 
-from lab.outcomes import shown
-from lab.overview.mend import markdown
-from lab.overview.overview import ROOT, difference, overview, runs
+from lab import outcomes
+from lab.outcomes import ROOT, difference, runs, shown
+from lab.overview.overview import overview
 
 PAGE = ROOT / "README.md"
 RESULTS = ROOT / "docs/results.md"
@@ -127,4 +127,4 @@ def test_results_say_what_imitation_of_the_chosen_messages_gives():
 
 
 def test_results_show_both_worlds_before_and_after_the_mend():
-    assert markdown() in RESULTS.read_text(encoding="utf-8")
+    assert outcomes.mended() in RESULTS.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""dodo.py: with WORLD=paper every setting is the paper's; its steps continue after a kill, and run as jobs of Slurm."""
+"""dodo.py: with WORLD=paper every setting is the paper's; doit runs its steps once."""
 
 from __future__ import annotations
 
@@ -7,25 +7,18 @@ import os
 import re
 import runpy
 import shlex
-import shutil
-import signal
 import subprocess
-import time
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from sweet_rl.dialogues.mini.tasks import make_tasks
 from tests.integration.scripts.test_launchers import parsed
 from tests.support.command_line import ROOT, read_rows
-from tests.support.slurm_cluster import slurm_cluster
-from tests.support.warm_programs import warm_programs
 from tests.unit.test_configs import BACKEND, LLAMA_8B, LLAMA_70B
 
 pytest.importorskip("doit", reason="needs: pip install -e '.[workflow]'")
-
-SMOKE = {"SMOKE": "1", "SEEDS": "1"}
 
 
 def doit(*words: str, **variables: str) -> subprocess.CompletedProcess:
@@ -163,85 +156,16 @@ def test_what_a_step_reads_in_the_folder_is_what_another_one_makes(tmp_path, mon
     assert read and read <= made
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory) -> Iterator[str]:
-    """A PATH whose `python` has already imported torch."""
-    with warm_programs(tmp_path_factory.mktemp("programs")) as folder:
-        yield f"{folder}:{os.environ['PATH']}"
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory, path) -> tuple[Path, list[str]]:
-    """The folder of a run that was killed while dialogues were played, and continued; the dialogues until the kill."""
-    out = tmp_path_factory.mktemp("out")
-    dialogues, variables = out / "seed0" / "trajectories.jsonl", {**SMOKE, "OUT": str(out)}
-    command, environment = ["doit", "-n", "1", "steps:seed0/rewarded.jsonl"], os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment | variables, stdout=subprocess.DEVNULL, start_new_session=True
-    ) as one:
-        while not (dialogues.exists() and dialogues.stat().st_size):
-            assert one.poll() is None, "it ended before it could be killed"
-            time.sleep(0.005)
-        os.killpg(one.pid, signal.SIGKILL)
-    begun = dialogues.read_text().splitlines()[:-1]  # the last line may be half of one
-    done = doit("steps:seed0/rewarded.jsonl", **variables, PATH=path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return out, begun
-
-
 @pytest.mark.slow
-def test_steps_continue_after_a_kill_and_are_not_repeated(played):
-    out, begun = played
-    ended = (out / "seed0" / "trajectories.jsonl").read_text().splitlines()
-    assert set(begun) <= set(ended) and len(ended) == 64
-    again = doit("steps:seed0/rewarded.jsonl", **SMOKE, OUT=str(out))
+def test_steps_are_run_by_doit_and_not_repeated(tmp_path):
+    tasks = tmp_path / "two.jsonl"
+    tasks.write_text("".join(json.dumps(row) + "\n" for row in make_tasks(2, seed=3)))
+    variables = {"SEEDS": "1", "OUT": str(tmp_path / "out"), "TRAIN_TASKS": str(tasks)}
+    done = doit("steps:seed0/rewarded.jsonl", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(read_rows(tmp_path / "out/seed0/rewarded.jsonl")) == 2 * 4
+    again = doit("steps:seed0/rewarded.jsonl", **variables)
     assert {line[:2] for line in again.stdout.splitlines()} == {"--"}  # doit's mark for what is done
-
-
-@pytest.mark.slow
-def test_a_table_is_printed_and_drawn_from_its_runs(played):
-    """The runs are copies of the same dialogues; test_launchers.py and the tutorial have the steps that make them."""
-    out, _ = played
-    for run in ("single_turn", "zero_shot", "rft", "dpo", "sweet"):
-        shutil.copy(out / "seed0" / "rewarded.jsonl", out / "seed0" / f"{run}.graded.jsonl")
-    done = doit("-s", "table2", **SMOKE, OUT=str(out))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^SWEET-RL +1 ", done.stdout, re.MULTILINE)
-    made = {path.name for path in (out / "results").iterdir()}
-    assert made >= {"table2.json", "table2.md", "table2.tex", "table2.png", "budget.png"}
-    assert len(json.loads((out / "results" / "table2.json").read_text())["runs"]) == 5
-
-
-@pytest.mark.slow
-def test_a_changed_input_is_refused_by_the_step_that_read_another_one(played, path):
-    out, _ = played
-    dialogues = out / "seed0" / "trajectories.jsonl"
-    dialogues.write_text("".join(dialogues.read_text().splitlines(keepends=True)[:-4]))  # those of one task
-    refused = doit("steps:seed0/rewarded.jsonl", **SMOKE, OUT=str(out), PATH=path)
+    tasks.write_text(tasks.read_text().splitlines(keepends=True)[0])
+    refused = doit("steps:seed0/rewarded.jsonl", **variables)
     assert refused.returncode == 1 and "--overwrite" in refused.stdout + refused.stderr
-
-
-@pytest.mark.slow
-def test_steps_run_as_jobs_of_slurm_in_shards_and_their_results_are_found(tmp_path):
-    """srun stands in place of python for one kind of step, the job.sh of the manual for the other."""
-    job = tmp_path / "job.sh"
-    text = (ROOT / "docs" / "gpus.md").read_text(encoding="utf-8")
-    lines = re.findall(
-        r"^    (.*)$", text[text.index("save this as `job.sh`") :].partition("If doit is")[0], re.MULTILINE
-    )
-    job.write_text("\n".join(lines).replace("/shared/logs", str(tmp_path)))
-    variables = {**SMOKE, "OUT": str(tmp_path / "out"), "SHARDS": "2"}
-    with slurm_cluster(tmp_path / "slurm"):
-        launched = {"LAUNCH_MODEL": f"bash {job} --mem 300M -- python", "LAUNCH_CPU": "srun --quiet --mem=300M python"}
-        done = doit("-n", "2", "steps:seed0/rewarded.jsonl", **variables, **launched)
-        assert done.returncode == 0, done.stdout + done.stderr
-        failed = launched | {"LAUNCH_MODEL": f"bash {job} --mem 300M -- python -u scripts/no_such_script.py"}
-        refused = doit("steps:seed1/trajectories.1-of-2.jsonl", **variables, **failed, SEED="1")
-        assert refused.returncode == 1
-        assert "No such file" in refused.stdout + refused.stderr, "what the job wrote is shown"
-    assert len(list(tmp_path.glob("*.log"))) == 3  # a job for each shard, and the failed one
-    parts = [read_rows(tmp_path / "out" / "seed0" / f"trajectories.{number}-of-2.jsonl") for number in (1, 2)]
-    assert [row["id"] for part in parts for row in part] == [
-        row["id"] for row in read_rows(tmp_path / "out" / "seed0" / "trajectories.jsonl")
-    ]
-    assert len(read_rows(tmp_path / "out" / "seed0" / "rewarded.jsonl")) == 64

@@ -137,6 +137,6 @@ def test_an_unknown_option_is_named_help_is_the_head_of_the_recipe_and_nothing_i
 
 
 def test_shell_scripts_are_clean():
-    scripts = [*ROOT.glob("scripts/*.sh"), *ROOT.glob("lab/*/*.sh")]
+    scripts = [*ROOT.glob("scripts/*.sh"), *ROOT.glob("lab/**/*.sh")]
     done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
