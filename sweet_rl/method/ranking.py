@@ -47,8 +47,12 @@ def rank_file(
         read = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
         if not read:
             raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
-        if place_answers:
-            _check_rewards(read, input_path)
+        for record in read:
+            if place_answers and record.answer_rewards is None:
+                raise UserError(
+                    f"{input_path}: candidates {record.id!r} have no answer_rewards, which --place_answers needs. Run "
+                    "grade_candidates.py on the file and rank its output."
+                )
         records = [record.without_empty() for record in read if record.with_tokens() or not record.additional_outputs]
         if not records:
             raise UserError(f"{input_path}: no candidate has a single token, so there is nothing to rank.")
@@ -56,8 +60,11 @@ def rank_file(
         if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
             summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
         critic.check_models()
-        if critic.models() and step.shard is None and (gpus := _gpus()) > 1:
-            print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each of them ranks a part")
+        if critic.models() and step.shard is None:
+            import torch
+
+            if (gpus := torch.cuda.device_count()) > 1:
+                print(f"this process ranks on one of {gpus} GPUs; docs/training.md shows how each ranks a part")
         asyncio.run(_rank(run, records, critic, place_answers))
         run.sort(record.id for record in records)
         return run.finish(summary)
@@ -103,18 +110,3 @@ def placed(record: TurnCandidates, scores: Sequence[float]) -> list[float]:
         score if reward is None else score + (shift if reward == 1.0 else -shift)
         for score, reward in zip(scores, record.answer_rewards or [None] * len(scores), strict=True)
     ]
-
-
-def _check_rewards(records: Sequence[TurnCandidates], path: str) -> None:
-    for record in records:
-        if record.answer_rewards is None:
-            raise UserError(
-                f"{path}: candidates {record.id!r} have no answer_rewards, which --place_answers needs. Run "
-                "grade_candidates.py on the file and rank its output."
-            )
-
-
-def _gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()

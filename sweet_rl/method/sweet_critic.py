@@ -96,10 +96,6 @@ class PmiSettings(LocalModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hostname and self.bf16 is not None:
-            raise UserError("bf16 is for a critic in this process; a server has the number format it was started with.")
-        if self.tokenizer and not self.hostname:
-            raise UserError("a tokenizer is for a critic on a server: give its hostname, or leave the tokenizer out.")
         self.server()
 
     def server(self) -> tuple[list[str], str | None]:
@@ -116,8 +112,7 @@ class PmiSettings(LocalModel):
 
     def inputs(self) -> list[str]:
         """The folders of models on a server that are on this machine too."""
-        found = map(model_input, self.scored_by() if self.hostname else [])
-        return [path for path in found if path]
+        return [path for name in self.scored_by() if self.hostname and (path := model_input(name))]
 
     def to_settings(self) -> dict[str, Any]:
         return to_settings(self) if self.hostname else super().to_settings()
@@ -146,8 +141,6 @@ class SweetSettings(PmiSettings):
             raise UserError(
                 "--reference sampled takes the stored log-probs; --reference_model_id is for --reference seed."
             )
-        if self.reference == "seed_without_c" and self.no_prompt:
-            raise UserError("--no_prompt hides the solution from critic and reference: --reference seed says that.")
 
     @property
     def seed_model(self) -> str | None:
@@ -220,8 +213,7 @@ class LogRatioCritic:
     ) -> None:
         self.chat, self.eos_text = chat, chat.eos_text
         self._critic, self._reference, self._normalize = critic, reference, normalize
-        self._hint = hint
-        self._reference_hint = hint if reference_hint is None else reference_hint
+        self._hint, self._reference_hint = hint, hint if reference_hint is None else reference_hint
         self._served = [model for model in (critic, reference) if model is not None and not callable(model)]
         if self._served:  # a turn that fails is then the only one
             self.turns_per_call, self.calls_at_once = 1, SERVED_TURNS
@@ -232,29 +224,27 @@ class LogRatioCritic:
 
     async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs that `advantage` compares."""
-        shown = self._texts(records, self._hint)
+        texts = self._texts(records, self._hint)
         if self._reference is None:
             reference: list = [values for record in records for values in sampling_logprobs(record, self._normalize)]
         else:
             same = self._reference_hint == self._hint
-            other = shown if same else self._texts(records, self._reference_hint)
+            other = texts if same else self._texts(records, self._reference_hint)
             reference = await scored(self._reference, [text for group in other for text in group])
-        critic = await scored(self._critic, [text for group in shown for text in group])
+        critic = await scored(self._critic, [text for group in texts for text in group])
         pairs = zip(critic, reference, strict=True)
-        return [[next(pairs) for _ in group] for group in shown]
+        return [[next(pairs) for _ in group] for group in texts]
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]]:
         """The advantage of each candidate with its tokens and their log-probs."""
-        found = []
-        for record, logps in zip(records, await self.logps(records), strict=True):
-            texts = encoded_candidates(record, self.chat, self._hint)
-            credit = []
-            for text, (own, other) in zip(texts, logps, strict=True):
-                tokens = token_texts(self.chat.tokenizer, text.ids[text.targets].tolist())
-                reference = np.asarray(other) if np.shape(other) == np.shape(own) else None
-                credit.append(TokenCredit(advantage(own, other, self._normalize), tokens, own, reference))
-            found.append(credit)
-        return found
+        texts = self._texts(records, self._hint)
+        groups = zip(texts, await self.logps(records), strict=True)
+        return [[self._credit(text, *pair) for text, pair in zip(*group, strict=True)] for group in groups]
+
+    def _credit(self, text: EncodedText, critic: np.ndarray, reference: Any) -> TokenCredit:
+        tokens = token_texts(self.chat.tokenizer, text.ids[text.targets].tolist())
+        by_token = np.asarray(reference) if np.shape(reference) == np.shape(critic) else None
+        return TokenCredit(advantage(critic, reference, self._normalize), tokens, critic, by_token)
 
     async def close(self) -> None:
         """Close the connections to servers."""
@@ -280,21 +270,17 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
     chat, models = load_models(settings)
     if settings.seed_model and model_path(settings.seed_model) != model_path(settings.model_id):
         check_vocabulary(chat, settings.seed_model, "--reference_model_id")
-    hint = not settings.no_prompt
+    hint, reference = not settings.no_prompt, models[1] if settings.seed_model else None
+    reference_hint = hint and settings.reference != "seed_without_c"
     return LogRatioCritic(
-        chat,
-        models[0],
-        models[1] if settings.seed_model else None,
-        hint=hint,
-        reference_hint=hint and settings.reference != "seed_without_c",
-        normalize=settings.normalize,
+        chat, models[0], reference, hint=hint, reference_hint=reference_hint, normalize=settings.normalize
     )
 
 
 def load_pmi(settings: PmiSettings) -> LogRatioCritic:
-    """Load the model, on the GPU if there is one, or connect to its server. Raises UserError if it cannot be loaded."""
+    """As `load_sweet_critic`, with one model that sees the solution and does not."""
     chat, (model,) = load_models(settings)
-    return LogRatioCritic(chat, model, model, hint=True, reference_hint=False, normalize=settings.normalize)
+    return LogRatioCritic(chat, model, model, reference_hint=False, normalize=settings.normalize)
 
 
 def seed_of(model_id: str) -> str | None:
@@ -311,15 +297,14 @@ def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[Score]]:
     """
     chat = ChatFormat.from_pretrained(model_path(settings.tokenizer or settings.model_id))
     urls, key = settings.server()
-
-    def load(name: str) -> Score:
-        if urls:
+    loaded: dict[str, Score] = {}
+    for name in settings.scored_by():
+        if urls and name not in loaded:
             from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
-            return PromptLogprobs(name, urls, key)
-        return load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)
-
-    loaded = {name: load(name) for name in dict.fromkeys(settings.scored_by())}
+            loaded[name] = PromptLogprobs(name, urls, key)
+        elif name not in loaded:
+            loaded[name] = load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)
     return chat, [loaded[name] for name in settings.scored_by()]
 
 
@@ -335,14 +320,8 @@ def load_scorer(
 ) -> Callable[[Sequence[EncodedText]], list[np.ndarray]]:
     """Load a frozen model, on the GPU if there is one, as a function from texts to log-probs.
 
-    Args:
-        path: Directory or hub name.
-        bf16: Whether the weights are loaded in bfloat16 instead of float32.
-        token_budget: Number of tokens in one forward pass.
-        attention: Way to compute attention; see `share_prompts`.
-
-    Raises:
-        UserError: The model cannot be loaded, or the attention that was asked for does not work.
+    `bf16` loads its weights in bfloat16; the other arguments are those of `LocalModel`. Raises UserError if it cannot
+    be loaded, or the attention that was asked for does not work.
     """
     import torch
 

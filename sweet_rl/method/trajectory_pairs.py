@@ -32,30 +32,27 @@ def trajectory_pairs(
     """
     parts: dict[str, list[Part]] = {}
     for chosen, rejected in sibling_pairs(trajectories, min_gap):
-        for one in (chosen, rejected):
-            if one.id not in parts:
-                parts[one.id] = trajectory_parts(one, texts)
-        if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
-            yield _pair(chosen, rejected, parts, hint)
-
-
-def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]], hint: bool) -> PreferencePair:
-    texts = [parts[chosen.id], parts[rejected.id]]
-    if hint:
-        texts = [with_hint(text, chosen.task.ground_truth) for text in texts]
-    return PreferencePair(
-        chosen=texts[0],
-        rejected=texts[1],
-        id=f"{chosen.id}>{rejected.id}",
-        tokenizer=chosen.tokenizer if chosen.tokenizer == rejected.tokenizer else None,
-        task_id=chosen.task.id,
-        extra={
-            "chosen_id": chosen.id,
-            "rejected_id": rejected.id,
-            "chosen_reward": chosen.reward,
-            "rejected_reward": rejected.reward,
-        },
-    )
+        for trajectory in (chosen, rejected):
+            if trajectory.id not in parts:
+                parts[trajectory.id] = trajectory_parts(trajectory, texts)
+        both = [parts[chosen.id], parts[rejected.id]]
+        if parts_text(both[0]) == parts_text(both[1]):
+            continue
+        if hint:
+            both = [with_hint(text, chosen.task.ground_truth) for text in both]
+        yield PreferencePair(
+            chosen=both[0],
+            rejected=both[1],
+            id=f"{chosen.id}>{rejected.id}",
+            tokenizer=chosen.tokenizer if chosen.tokenizer == rejected.tokenizer else None,
+            task_id=chosen.task.id,
+            extra={
+                "chosen_id": chosen.id,
+                "rejected_id": rejected.id,
+                "chosen_reward": chosen.reward,
+                "rejected_reward": rejected.reward,
+            },
+        )
 
 
 def write_pairs(

@@ -6,7 +6,6 @@ A checkpoint is written into the folder `partial`, which gets the checkpoint's n
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import time
 from pathlib import Path
@@ -94,17 +93,12 @@ class Checkpoints:
         """The checkpoint that is continued; None without one.
 
         Raises:
-            UserError: It was written by an earlier version, or under ZeRO by another number of processes.
+            UserError: Under ZeRO it was written by another number of processes.
         """
         (path,) = broadcast_object_list([max(whole_checkpoints(self.folder), key=step_of, default=None)])
         if path is None:
             return None
-        processes = json.loads((path / STATE).read_text()).get("processes")
-        if processes is None:
-            raise UserError(
-                f"{path} was written by an earlier version of sweet_rl, which alone can continue it. --overwrite "
-                "begins again."
-            )
+        processes = json.loads((path / STATE).read_text())["processes"]
         if self.settings.zero_stage is not None and processes != self.engine.accelerator.num_processes:
             raise UserError(
                 f"{path} was written by {processes} processes, and --zero_stage divides it among as many: start "
@@ -127,17 +121,16 @@ class Checkpoints:
 
     def load_best(self) -> int:
         """Put the weights with the lowest evaluation loss into the model; returns their step."""
-        if self.best is None:
-            raise ValueError("no evaluation has been made")
+        assert self.best is not None
         self.engine.load(self.folder / f"checkpoint-{self.best['step']}")
         return self.best["step"]
 
 
 def whole_checkpoints(folder: Path) -> list[Path]:
-    """The folders of checkpoints, and nothing that somebody else has put beside them."""
-    return [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-[0-9]{1,18}", path.name)]
+    """The folders of checkpoints that were written to their end."""
+    return [path for path in folder.glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdecimal()]
 
 
 def step_of(checkpoint: Path) -> int:
     """The number of steps after which the checkpoint was written."""
-    return int(checkpoint.name.split("-")[1])
+    return int(checkpoint.name.removeprefix("checkpoint-"))

@@ -50,7 +50,8 @@ class Zero(Engine):
         return accelerator
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
-        fill_sizes(self.plugin.deepspeed_config, model)
+        for lock in held_locks() if self.accelerator.is_main_process else []:
+            print(f"waiting for {lock}: DeepSpeed compiles in another process. If that was killed, remove the file.")
         self.model, self.optimizer = self.accelerator.prepare(model, make_optimizer(model, self.settings))
         return self.model
 
@@ -133,16 +134,12 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
     return config
 
 
-def fill_sizes(config: dict[str, Any], model: Any) -> None:
-    """Fill in what the size of the model decides. accelerate does not know the size of a model for pictures."""
-    width = model.config.get_text_config().hidden_size
-    sizes = {
-        "reduce_bucket_size": width * width,
-        "stage3_prefetch_bucket_size": int(0.9 * width * width),
-        "stage3_param_persistence_threshold": 10 * width,
-    }
-    chosen = config["zero_optimization"]
-    chosen |= {name: size for name, size in sizes.items() if chosen.get(name) == "auto"}
+def held_locks() -> list[Path]:
+    """Files that stand while DeepSpeed's operators are compiled. A killed process leaves one, and others wait for it."""
+    from torch.utils.cpp_extension import get_default_build_root
+
+    folder = os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root()
+    return sorted(Path(folder).glob("**/lock"))
 
 
 def name_lone_process() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,9 +45,6 @@ def with_adapter(
         dropout: Probability that an input of the adapter is dropped in training.
         autocast: Whether the model will run under autocast. Then peft need not cast the adapter's inputs to float32,
             from which autocast would cast them back; without dropout the numbers are the same.
-
-    Raises:
-        UserError: The model has no layer of these names, or one of them shares its weights with another layer.
     """
     from peft import LoraConfig, get_peft_model
     from peft.tuners.tuners_utils import BaseTunerLayer
@@ -65,17 +61,7 @@ def with_adapter(
         modules_to_save=heads,
         task_type="CAUSAL_LM",
     )
-    names = ",".join(target_modules)
-    try:
-        adapted: Any = get_peft_model(model, config)
-    except ValueError as error:  # no layer has such a name
-        raise UserError(f"--target_modules {names}: {error}") from error
-    embeddings, projection = adapted.get_input_embeddings(), adapted.get_output_embeddings()
-    if embeddings.weight is projection.weight and any(isinstance(x, BaseTunerLayer) for x in (embeddings, projection)):
-        raise UserError(
-            f"--target_modules {names}: the embedding shares its weights with the vocabulary projection, and an "
-            "adapter on one of the two cannot be merged into a whole model. Leave it out."
-        )
+    adapted: Any = get_peft_model(model, config)
     for module in adapted.modules():
         if isinstance(module, BaseTunerLayer):
             layer: Any = module
@@ -109,10 +95,8 @@ def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: 
     save_weights(merged, save_path)
 
 
-def round_weights(model: Any, dtype: torch.dtype) -> None:
-    """Cast the weights to `dtype`, but not those that transformers loads in float32 beside weights of any format."""
-    kept = [HEAD, *(getattr(model, "_keep_in_fp32_modules_strict", None) or ())]
-    pattern = re.compile(rf"(?:^|\.)(?:{'|'.join(kept)})(?:\.|$)")
+def round_weights(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Cast the weights to `dtype`, but not those of a value head."""
     for name, weight in [*model.named_parameters(), *model.named_buffers()]:
-        if weight.is_floating_point() and not pattern.search(name):
+        if weight.is_floating_point() and HEAD not in name.split("."):
             weight.data = weight.data.to(dtype)

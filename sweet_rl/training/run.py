@@ -19,13 +19,7 @@ from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.log_probs.value_head import attach_value_head
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import (
-    freeze,
-    load_weights,
-    model_path,
-    require_bitsandbytes,
-    save_weights,
-)
+from sweet_rl.models.weights import freeze, load_weights, model_path, require_bitsandbytes, save_weights
 from sweet_rl.runs.errors import FULL_DISK, UserError
 from sweet_rl.runs.records import read_records
 from sweet_rl.runs.run import Model, open_model
@@ -104,8 +98,11 @@ class Training:
         return read_records(self.dataset, kind, self.data.max_samples)
 
     def trainable(self, model: torch.nn.Module) -> torch.nn.Module:
-        """The model in training mode, with an adapter if one was asked for."""
+        """The model in training mode without dropout, which its reference has not, and with an adapter if asked for."""
         model.train()
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
         how = self.settings
         if not how.lora_rank:
             return model
@@ -171,13 +168,11 @@ class Training:
             yield not complete
 
     def _announce(self) -> None:
-        """Print where the training goes on, and its rate."""
+        """Print where a killed training goes on."""
         checkpoint = self.checkpoints.newest()
         if self.folder and self.folder.resuming:
             where = checkpoint or "no checkpoint had been written"
             print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
-        if self.is_first and self.settings.learning_rate is None:
-            print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
 
     def split(self, examples: Examples) -> Split:
         """The examples to train on and those to hold out. What `overwrite` replaces is removed here.
@@ -216,16 +211,13 @@ class Training:
             The summary.
         """
         how, run = self.settings, self.folder
-        if run is not None:
-            if not torch.cuda.is_available():
-                print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets another number)")
         log = Log(self.accelerator, self.trackers, self.save_path)
         began = time.perf_counter()
         together = how.max_pairs_per_prompt if together is None else together
         steps = train(model, objective, examples, split, self.engine, log, self.checkpoints, together)
         summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
         summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
-        summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}
+        summary["last"] = last_figures(log.history)
         if how.keep == "best":
             summary["best_step"] = self.checkpoints.load_best()
         self._save(model, chat)
@@ -258,16 +250,10 @@ class Training:
 
     def _finish(self, run: Model, history: Sequence[dict], summary: dict[str, Any]) -> None:
         """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished."""
-        with open(Path(self.save_path) / "training_log.jsonl", "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in history)
+        lines = "".join(json.dumps(line) + "\n" for line in history)
+        (Path(self.save_path) / "training_log.jsonl").write_text(lines, encoding="utf-8")
         run.finish(summary)
         shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
-
-
-def mean_loss(history: Sequence[dict]) -> float:
-    """Mean of the logged losses; each is that of the steps since the line before."""
-    lines = [line for line in history if "loss" in line]
-    return float(np.average([line["loss"] for line in lines], weights=np.diff([0, *(line["step"] for line in lines)])))
 
 
 def last_figures(history: Sequence[dict]) -> dict[str, Any]:
