@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from sweet_rl.method.judge import JudgeSettings, load_judge
 from sweet_rl.method.sweet_critic import PmiSettings, SweetSettings, TokenCredit, load_pmi, load_sweet_critic
 from sweet_rl.method.value_critic import ValueCriticSettings, load_value_critic
-from sweet_rl.models.weights import load_config, model_input
+from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import build, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
@@ -102,9 +102,9 @@ class CheckedCritic:
 class CriticType:
     """A kind of critic: what a critic's file defines as `CRITIC`.
 
-    The settings may have three methods: `models()` returns the names of the language models that the critic loads (they
-    are checked before anything is written, and hashed), `inputs()` the paths of other files that it reads, and
-    `to_settings()` what the manifest records, by default all fields that are not UNRECORDED.
+    The settings may have three methods: `models()` returns the names of the language models that the critic loads
+    (which are hashed), `inputs()` the paths of other files that it reads, and `to_settings()` what the manifest
+    records, by default all fields that are not UNRECORDED.
 
     Attributes:
         settings: Dataclass of the settings. Its fields are checked against their annotations.
@@ -162,11 +162,6 @@ class ChosenCritic:
     def models(self) -> list[str]:
         """Names of the language models that the critic loads in its process."""
         return self.settings.models() if hasattr(self.settings, "models") else []
-
-    def check_models(self) -> None:
-        """Raise UserError if a model cannot be loaded."""
-        for model in self.models():
-            load_config(model)
 
     def inputs(self) -> list[str]:
         """Paths of all files and folders that are read: the critic's own file, its models, and what it names."""

@@ -24,12 +24,7 @@ def rank_file(
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
-    Args:
-        critic: The critic.
-        input_path: Candidates of sample_best_of_n.py.
-        output_path: The same records, ranked.
-        step: Part of the input.
-        place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
+    With `place_answers` candidates that answer stand where `answer_rewards` puts them (`placed`).
 
     Returns:
         The summary: turns, candidates, and the numbers of empty candidates, and of turns without another one, that
@@ -59,7 +54,6 @@ def rank_file(
         summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
         if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
             summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
-        critic.check_models()
         if critic.models() and step.shard is None:
             import torch
 
@@ -91,10 +85,7 @@ async def _rank(run: Run, records: Sequence[TurnCandidates], critic: ChosenCriti
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:
     """The record with judge_scores and judge_result (indices of candidates, best first).
 
-    Args:
-        record: The candidates of a turn.
-        scores: One score per candidate.
-        eos_text: EOS of the critic, recorded if the record does not name one.
+    The critic's `eos_text` is recorded if the record does not name one.
     """
     eos_text = eos_text if record.eos_text is None else record.eos_text
     return dataclasses.replace(record, judge_scores=scores, judge_result=order_by_score(scores), eos_text=eos_text)

@@ -170,13 +170,9 @@ class SweetSettings(PmiSettings):
 
 @dataclass(frozen=True)
 class TokenCredit:
-    """The score of a candidate and what it is made of.
+    """The score of a candidate, the text of each token, and the log-probs [L] of its tokens under critic and reference.
 
-    Attributes:
-        score: The score.
-        tokens: Text of each token.
-        critic: Log-prob of each token under the critic, [L].
-        reference: The same under the reference, [L]; None if it is known for other tokens or as a mean only.
+    `reference` is None if it is known for other tokens or as a mean only.
     """
 
     score: float
@@ -188,14 +184,9 @@ class TokenCredit:
 class LogRatioCritic:
     """Scores candidates by the log-ratio of their tokens, their advantage (a `critics.Critic`).
 
-    Args:
-        chat: Chat format of the critic's tokenizer.
-        critic: Log-probs under the critic.
-        reference: Log-probs under the reference model. None takes the log-probs with which the candidates were sampled,
-            without the reference solution (as the released code does).
-        hint: Whether the critic's texts begin with the reference solution.
-        reference_hint: Whether the reference model's texts begin with the reference solution; default: as `hint`.
-        normalize: As in `advantage`.
+    `hint` and `reference_hint` (default: as `hint`) say whether the texts of critic and reference begin with the
+    reference solution. Without a `reference` the log-probs with which the candidates were sampled are taken, without
+    the reference solution (as the released code does).
     """
 
     turns_per_call = 64
@@ -256,11 +247,7 @@ class LogRatioCritic:
 
 
 def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
-    """Load the models, on the GPU if there is one.
-
-    Raises:
-        UserError: A model cannot be loaded, or the reference has another vocabulary.
-    """
+    """Load the models, on the GPU if there is one. Raises UserError for a reference with another vocabulary."""
     if settings.seed_model is None and settings.reference is None:
         logger.warning(
             "which model %s was trained from is not known (no manifest, no --reference_model_id), so the reference "
@@ -290,11 +277,7 @@ def seed_of(model_id: str) -> str | None:
 
 
 def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[Score]]:
-    """The chat format of a critic, and the log-probs under each of its models; equal names share one.
-
-    Raises:
-        UserError: A tokenizer or model cannot be loaded.
-    """
+    """The chat format of a critic, and the log-probs under each of its models; equal names share one."""
     chat = ChatFormat.from_pretrained(model_path(settings.tokenizer or settings.model_id))
     urls, key = settings.server()
     loaded: dict[str, Score] = {}

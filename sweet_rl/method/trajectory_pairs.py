@@ -64,16 +64,9 @@ def write_pairs(
     min_gap: float | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write the trajectory pairs of a graded file. A killed run continues with the same call.
+    """Write the trajectory pairs of a graded file to `path`. A killed run continues with the same call.
 
-    Args:
-        path: The pairs.
-        graded_path: The graded file.
-        trajectories: The trajectories of that file.
-        hint: Whether the texts begin with the reference solution, for the critic.
-        texts: Markup of the texts, for trajectories without parts.
-        min_gap: As in `trajectory_pairs`.
-        overwrite: Whether an older output is replaced.
+    `trajectories` are those of the file; other arguments as in `trajectory_pairs`.
     """
 
     def show(summary: dict) -> None:
@@ -88,9 +81,9 @@ def write_pairs(
             run.show(show)
             return
         siblings: dict[str, list[Trajectory]] = {}
-        for one in trajectories:
-            if one.is_graded and one.turns:
-                siblings.setdefault(one.task.id, []).append(one)
+        for trajectory in trajectories:
+            if trajectory.is_graded and trajectory.turns:
+                siblings.setdefault(trajectory.task.id, []).append(trajectory)
         for group in siblings.values():
             run.write_missing(pair.to_dict() for pair in trajectory_pairs(group, hint, texts, min_gap))
         run.finish({"pairs": len(run.done)}, show, may_be_empty=True)
@@ -99,7 +92,7 @@ def write_pairs(
 def check_texts(trajectories: Iterable[Trajectory], texts: TextMarkup) -> None:
     """Raise UserError, before hours of grading, if the text of the first dialogue is not known; print its markup."""
     for trajectory in trajectories:
-        if any(message["role"] == "assistant" for message in trajectory.dialogue_history):
+        if trajectory.turns:
             trajectory_parts(trajectory, texts)
             markup = text_markup(trajectory, texts)
             if markup is not None:

@@ -125,7 +125,6 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
         if run.finished:
             return run.show()
         trajectories = read_records(input_path, Trajectory, step.limit)
-        critic.check_models()
         asyncio.run(_score(run, trajectories, critic))
         run.sort(one.id for one in trajectories)
         turns = [len(row.get("turn_credit") or ()) for row in run.records()]

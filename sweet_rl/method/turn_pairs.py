@@ -59,19 +59,15 @@ def turn_pairs(
     rule: str = "halves",
     typical: float = 0.0,
 ) -> list[PreferencePair]:
-    """Draw pairs of candidates of one turn; no pair of texts is drawn twice.
+    """Draw at most `num_pairs` pairs of candidates of one turn; no pair of texts is drawn twice.
 
     The prompt is o_t without the reference solution; only the candidate is trained. The draw depends on `seed` and the
     record's id only.
 
     Args:
-        record: Candidates of the turn.
-        num_pairs: Largest number of pairs; there are fewer if the candidates do not give as many.
-        seed: Random seed of the draw.
         eos_text: Text after candidates that the model ended itself. None takes the record's `eos_text`, or that of its
             prompt's markup if it is a released text.
-        rule: halves (`half_pairs`), gap (`gap_pairs`), or same (`same_pairs`).
-        typical: As in `gap_pairs`.
+        rule: halves (`half_pairs`), gap (`gap_pairs`, with `typical`), or same (`same_pairs`).
 
     Raises:
         UserError: The record, which the message names, is not ranked, or its EOS is not known.
@@ -169,12 +165,6 @@ def _not_ranked(record: TurnCandidates, missing: str) -> UserError:
 def pair_file(settings: PairSettings, input_path: str, output_path: str, step: StepSettings) -> dict:
     """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
 
-    Args:
-        settings: How pairs are drawn.
-        input_path: Output of rank_best_of_n.py.
-        output_path: The pairs.
-        step: Number of records that are read, and whether an older output is replaced.
-
     Returns:
         The summary: pairs, turns, turns_with_fewer, and turns_with_equal_scores if there are some.
 
@@ -194,9 +184,8 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
         equal = sum(len(values) > 1 and len(set(values)) == 1 for values in scores)
         if not any(drawn):
             why = (
-                f" In {equal} of {len(records)} turns all candidates have the same score. A critic whose weights are "
-                "still those of its reference (--reference seed) scores everything 0: train it for more steps or with "
-                "a larger --learning_rate. Otherwise the candidates are equal: sample with a temperature above 0."
+                f" In {equal} of {len(records)} turns all candidates have the same score, as by a critic whose weights "
+                "are still those of its reference: train it longer or with a larger --learning_rate."
             )
             raise UserError(f"{input_path}: no turn has two candidates that can be paired.{why if equal else ''}")
         run.write_missing(pair.to_dict() for pairs in drawn for pair in pairs)

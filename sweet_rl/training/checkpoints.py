@@ -28,11 +28,6 @@ class Checkpoints:
 
     A checkpoint holds the trained weights and the optimiser's state (`Engine.save`), and in `state.json` the number of
     steps, the log and the best evaluation so far. Order, learning rate and random numbers follow from the step.
-
-    Args:
-        folder: Folder of the checkpoints.
-        settings: Settings of the training: when checkpoints are written, and which one is kept.
-        engine: Processes, model and optimiser.
     """
 
     def __init__(self, folder: Path, settings: TrainingSettings, engine: Engine):

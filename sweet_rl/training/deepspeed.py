@@ -104,16 +104,9 @@ class Zero(Engine):
 
 
 def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: int = 1) -> dict[str, Any]:
-    """The configuration of the ZeRO stage.
+    """The configuration of the ZeRO stage, for micro-batches of `micro` examples of which `accumulated` are added up.
 
-    Args:
-        settings: Settings of the training.
-        micro: Number of examples of a micro-batch.
-        accumulated: Number of micro-batches whose gradients are added up. If there are several, ZeRO-2 and ZeRO-3 keep
-            their sum in float32; in bfloat16 each sum would be rounded.
-
-    Raises:
-        UserError: DeepSpeed is not installed.
+    Raises UserError if DeepSpeed is not installed.
     """
     try:
         import deepspeed  # noqa: F401
@@ -127,6 +120,7 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
         "train_micro_batch_size_per_gpu": micro,
         "gradient_accumulation_steps": accumulated,
     }
+    # In bfloat16 each sum of gradients would be rounded.
     if accumulated > 1 and settings.bf16 and (settings.zero_stage or 0) >= 2:
         config["data_types"] = {"grad_accum_dtype": "fp32"}
     if settings.adam_offload:
@@ -135,7 +129,7 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
 
 
 def held_locks() -> list[Path]:
-    """Files that stand while DeepSpeed's operators are compiled. A killed process leaves one, and others wait for it."""
+    """Files of DeepSpeed compilations in progress. A killed process leaves one, for which others wait for ever."""
     from torch.utils.cpp_extension import get_default_build_root
 
     folder = os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root()

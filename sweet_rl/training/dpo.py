@@ -38,12 +38,12 @@ def preference_objective(
     """DPO on pairs. The distinct texts of a batch are laid out in rows, those with the same prompt in one.
 
     Args:
-        examples: the pairs.
+        examples: The pairs.
         reference: [n_i] log-probs of the trained tokens of each text under the reference model.
-        how: the loss.
-        share: whether the model, and `frozen`, are ones that `share_prompts` has switched.
-        frozen: the reference model, which `kl_coef` needs.
-        equals_reference: whether the trained model begins as its reference.
+        how: The loss.
+        share: Whether the model, and `frozen`, are ones that `share_prompts` has switched.
+        frozen: The reference model, which `kl_coef` needs.
+        equals_reference: Whether the trained model begins as its reference.
     """
 
     def collate(indices: list[int]) -> dict[str, Any]:
@@ -100,8 +100,7 @@ def train_preferences(
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
         for path in {weights, frozen}:
             check_whole(path)
-        split = training.split(examples)
-
+        training.begin(examples)
         if settings.lora_rank and frozen == weights and settings.plain:
             model = training.load_weights(weights)  # one load for both: it is its reference without the adapter
             reference = reference_logps(examples.texts, frozen, training, model)
@@ -115,4 +114,4 @@ def train_preferences(
             share = training.share_prompts(beside) and share
         objective = preference_objective(examples, reference, how, share, beside, equals_reference=frozen == weights)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
-        return training.fit(model, objective, examples, split, counts, chat)
+        return training.fit(model, objective, examples, counts, chat)

@@ -90,13 +90,7 @@ def encode(
 ) -> Examples:
     """Encode examples. Equal texts of different examples are one text; pairs of two equal texts are left out.
 
-    Args:
-        rows: The examples.
-        chat: Chat format of the model.
-        data: What is left out.
-        path: Path of the dataset, for errors.
-        what: Word for the examples, for errors.
-        counts: Number of examples that were left out before, by the reason.
+    `path` and `what`, a word for the examples, are for errors; `counts` has examples that were left out before.
 
     Raises:
         UserError: A text that max_len allows is longer than the model's context, or no example is left.
@@ -263,19 +257,16 @@ def successful(trajectories: Sequence[Trajectory], min_reward: float, path: str)
 def split_by_task(
     tasks: Sequence[str | None], fraction: float, seed: int, path: str = "the dataset"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Examples to train on and examples to evaluate on. Siblings (examples of one task) are on the same side.
+    """Examples to train on and to evaluate on, int64 indices. Siblings (examples of one task) are on the same side.
 
     Args:
-        tasks: each example's task.
-        fraction: share of the tasks that is held out; 0 holds out none.
-        seed: decides which tasks.
+        tasks: Each example's task.
+        fraction: Share of the tasks that is held out; 0 holds out none.
+        seed: Random seed of the choice.
         path: Path of the dataset, for errors.
 
-    Returns:
-        Two int64 arrays of indices, each ascending.
-
     Raises:
-        UserError: an example's task is not known, or there is only one task.
+        UserError: An example's task is not known, or there is only one task.
     """
     everything = np.arange(len(tasks))
     if fraction == 0:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from sweet_rl.models.log_probs.logps import completion_logps
-from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import FILLER, divided_batch, step_batches
 from sweet_rl.training.checkpoints import Checkpoints
@@ -24,7 +23,7 @@ from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.order import epoch_steps, prompt_groups
 
 SAME_MODEL = {False: 1e-4, True: 0.2}
-"""By `bf16` the largest mean |log-prob - reference| per token of equal models: bfloat16 rounds by the place in a batch."""
+"""Largest mean |log-prob - reference| per token of equal models, by `bf16`, which rounds by the place in a batch."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def train(
     checkpoints: Checkpoints,
     together: int = 1,
 ) -> int:
-    """Train a model, from the checkpoint that is continued or from the start.
+    """Train a model, from the checkpoint that is continued or from the start; return the training's number of steps.
 
     A step's loss is the mean over its items, however they are divided into micro-batches and processes. Before a step
     moves a weight, its loss and its gradients are checked to be finite, and in the first step the model to be its
@@ -73,9 +72,6 @@ def train(
         log: Log of the training.
         checkpoints: Checkpoints of the training.
         together: Largest number of examples with the same prompt that stay together.
-
-    Returns:
-        Number of steps of the training.
 
     Raises:
         UserError: A loss or gradient norm that is not finite, or a model that does not begin as its reference.

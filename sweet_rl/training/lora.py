@@ -32,19 +32,11 @@ def with_adapter(
     dropout: float = 0.0,
     autocast: bool = False,
 ) -> torch.nn.Module:
-    """The model, frozen, with a new adapter on its linear layers, as peft makes it.
+    """The model, frozen, with a new adapter on its linear layers, as peft makes it. A value head is trained whole.
 
-    A value head is trained whole. With the adapter switched off the model is the one it was: the reference.
-
-    Args:
-        model: Causal language model, with or without a value head.
-        rank: Rank of the adapter.
-        alpha: Scale of the adapter times its rank; default: twice the rank.
-        seed: Random seed of the adapter's first weights.
-        target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection.
-        dropout: Probability that an input of the adapter is dropped in training.
-        autocast: Whether the model will run under autocast. Then peft need not cast the adapter's inputs to float32,
-            from which autocast would cast them back; without dropout the numbers are the same.
+    With the adapter switched off the model is the one it was: the reference. `autocast` says that the model will run
+    under autocast: then peft need not cast the adapter's inputs to float32, from which autocast would cast them back;
+    without dropout the numbers are the same. Other arguments are those of `TrainingSettings`.
     """
     from peft import LoraConfig, get_peft_model
     from peft.tuners.tuners_utils import BaseTunerLayer
@@ -73,15 +65,6 @@ def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: 
     """Write the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
 
     The sum is made in float32 and then rounded to `dtype`, but for a value head.
-
-    Args:
-        base: Model that the adapter was trained on.
-        adapter: Folder of the adapter.
-        save_path: Folder of the merged model.
-        dtype: Number format of its weights.
-
-    Raises:
-        UserError: The base cannot be loaded.
     """
     from peft import PeftModel
     from safetensors import safe_open

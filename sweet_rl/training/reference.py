@@ -24,19 +24,11 @@ if TYPE_CHECKING:
 def reference_logps(
     texts: Sequence[EncodedText], path: str, training: Training, model: torch.nn.Module | None = None
 ) -> list[np.ndarray]:
-    """Log-probs of each text's trained tokens under the model at `path`, computed by all processes together.
+    """Log-probs of each text's trained tokens, float32 [n_i], under the model at `path`, by all processes together.
 
     Each process computes its share and maps those of the others into its memory. A share on disk is used only if it was
-    made from the same texts, weights and precision, so a killed training does not compute it twice.
-
-    Args:
-        texts: Texts of all processes.
-        path: Path of the model, which every process loads whole.
-        training: Training that decides about precision, device and the folder in which the log-probs are kept.
-        model: That model, if it is in memory.
-
-    Returns:
-        float32 [n_i] for each text, in the order of `texts`.
+    made from the same texts, weights and precision, so a killed training does not compute it twice. `model` is the
+    model at `path`, if it is in memory.
     """
     accelerator, settings = training.accelerator, training.settings
     process, processes = accelerator.process_index, accelerator.num_processes

@@ -7,10 +7,10 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
@@ -34,9 +34,6 @@ from sweet_rl.training.loop import Objective, train
 from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, round_weights, with_adapter
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.settings import DataSettings, TrainingSettings
-
-Split = tuple[np.ndarray, np.ndarray]
-"""Indices of the examples that are trained on, and of those that are held out."""
 
 
 def make_engine(settings: TrainingSettings) -> Engine:
@@ -132,97 +129,80 @@ class Training:
 
     @contextlib.contextmanager
     def opened(self, settings: dict[str, Any], inputs: Sequence[str | None] = ()) -> Iterator[bool]:
-        """Open the folder of the model, before anything is read: a finished training costs nothing.
+        """Open the folder of the model, before anything is read; yield whether there is something to do.
 
-        With `overwrite` it is opened, and emptied, in `split`: what is there stays until the new inputs were checked.
-
-        Args:
-            settings: Settings of this kind of training, for the manifest.
-            inputs: Paths that are read beside the dataset and the model to start from.
-
-        Yields:
-            Whether there is something to do; False if a finished run with the same settings is there.
-
-        Raises:
-            UserError: An output or settings that cannot be used (then nothing is overwritten), or a full disk.
+        With `overwrite` it is opened, and emptied, in `begin`: what is there stays until the new inputs were checked.
+        `settings` are those of this kind of training, `inputs` paths that are read beside the dataset and the model to
+        start from. Raises UserError if output or settings cannot be used, or for a full disk.
         """
         recorded = recorded_settings(self.pretrain, self.dataset, settings, self.data, self.settings)
         inputs = read_inputs(self.pretrain, self.dataset, inputs)
-        with contextlib.ExitStack() as stack, full_disk_named(self.save_path):
-
-            def open_folder() -> None:
-                # The first process alone writes.
-                if self.is_first:
-                    folder = open_model(self.save_path, recorded, inputs, self.overwrite)
-                    self.folder = stack.enter_context(folder)
-
-            self._open_folder = open_folder
+        self._open_model = partial(open_model, self.save_path, recorded, inputs, self.overwrite)
+        try:
             if not self.overwrite:
-                open_folder()
+                self._open()
             (complete,) = broadcast_object_list([self.folder is not None and self.folder.finished])
-            if complete:
-                if self.is_first:
-                    print(f"{self.save_path}: already complete")
-            elif not self.overwrite:
-                self._announce()
+            if complete and self.is_first:
+                print(f"{self.save_path}: already complete")
             yield not complete
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise
+            raise UserError(
+                f"{self.save_path}: the disk is full. The last checkpoint stays. Make room on this disk, then give the "
+                "same command again: the training goes on from there."
+            ) from error
+        finally:
+            if self.folder is not None:
+                self.folder.close()
 
-    def _announce(self) -> None:
-        """Print where a killed training goes on."""
+    def _open(self) -> None:
+        """Open the folder in the first process, which alone writes, and print where a killed training goes on."""
+        if self.is_first:
+            self.folder = self._open_model()
         checkpoint = self.checkpoints.newest()
-        if self.folder and self.folder.resuming:
+        if self.folder is not None and self.folder.resuming:
             where = checkpoint or "no checkpoint had been written"
             print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
 
-    def split(self, examples: Examples) -> Split:
-        """The examples to train on and those to hold out. What `overwrite` replaces is removed here.
+    def begin(self, examples: Examples) -> None:
+        """Decide which examples are held out; what `overwrite` replaces is removed now.
 
         Raises UserError if the tasks are not known.
         """
-        split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
+        self.split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
         if self.overwrite:
-            self._open_folder()
-            self._announce()
-        return split
+            self._open()
 
     def fit(
         self,
         model: torch.nn.Module,
         objective: Objective,
         examples: Examples,
-        split: Split,
         counts: dict[str, int],
         chat: ChatFormat,
         together: int | None = None,
     ) -> dict[str, Any]:
-        """Train the model and save it. Called while the folder is `opened`.
+        """Train the model, save it and return the summary. Called after `begin`.
 
-        Args:
-            model: Model to train.
-            objective: What is optimised.
-            examples: All examples.
-            split: From `split`.
-            counts: Numbers of examples, for the summary.
-            chat: Chat format of the model.
-            together: Largest number of examples with the same prompt that stay together; default:
-                `max_pairs_per_prompt`.
-
-        Returns:
-            The summary.
+        `counts` are numbers of examples for the summary; at most `together` examples with the same prompt stay together
+        (default: `max_pairs_per_prompt`).
         """
-        how, run = self.settings, self.folder
         log = Log(self.accelerator, self.trackers, self.save_path)
         began = time.perf_counter()
-        together = how.max_pairs_per_prompt if together is None else together
-        steps = train(model, objective, examples, split, self.engine, log, self.checkpoints, together)
-        summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
+        together = self.settings.max_pairs_per_prompt if together is None else together
+        steps = train(model, objective, examples, self.split, self.engine, log, self.checkpoints, together)
+        summary: dict[str, Any] = {**counts, "held_out": len(self.split[1]), "dropped": dict(examples.counts)}
         summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
         summary["last"] = last_figures(log.history)
-        if how.keep == "best":
+        if self.settings.keep == "best":
             summary["best_step"] = self.checkpoints.load_best()
         self._save(model, chat)
-        if run is not None:
-            self._finish(run, log.history, summary)
+        if self.folder is not None:
+            lines = "".join(json.dumps(line) + "\n" for line in log.history)
+            (Path(self.save_path) / "training_log.jsonl").write_text(lines, encoding="utf-8")
+            self.folder.finish(summary)
+            shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
             for why, count in examples.counts.items():
                 tqdm.write(f"{count} {why}")
             figures = ", ".join(f"{k} {v:.4g}" for k, v in summary["last"].items() if isinstance(v, int | float))
@@ -248,13 +228,6 @@ class Training:
             save_weights(unwrapped(model), self.save_path, state)
         chat.tokenizer.save_pretrained(self.save_path)
 
-    def _finish(self, run: Model, history: Sequence[dict], summary: dict[str, Any]) -> None:
-        """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished."""
-        lines = "".join(json.dumps(line) + "\n" for line in history)
-        (Path(self.save_path) / "training_log.jsonl").write_text(lines, encoding="utf-8")
-        run.finish(summary)
-        shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
-
 
 def last_figures(history: Sequence[dict]) -> dict[str, Any]:
     """The figures of the last logged step and of the last evaluation."""
@@ -262,17 +235,3 @@ def last_figures(history: Sequence[dict]) -> dict[str, Any]:
     for kind in ("loss", "eval_loss"):
         last |= next((line for line in reversed(history) if kind in line), {})
     return {name: value for name, value in last.items() if name not in ("epoch", "step", "learning_rate")}
-
-
-@contextlib.contextmanager
-def full_disk_named(folder: str | Path) -> Iterator[None]:
-    """Turn an error of a write to a full disk into a UserError that names `folder`."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL_DISK:
-            raise
-        raise UserError(
-            f"{folder}: the disk is full. The last checkpoint stays. Make room on this disk, then give the same "
-            "command again: the training goes on from there."
-        ) from error
