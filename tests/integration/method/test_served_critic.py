@@ -161,22 +161,6 @@ def test_log_probs_that_are_none_cost_their_own_dialogue_alone_and_it_is_done_ag
     assert [row.id for row in read_records(output, Trajectory)] == [row.id for row in good]
 
 
-def test_each_model_is_asked_where_it_is_listed(perturbed_mini, tmp_path):
-    settings = {"model_id": perturbed_mini, "reference_model_id": "mini"}
-    with ApiServer(scoring(perturbed_mini)) as critic, ApiServer(scoring(model_path("mini"))) as seed:
-        critic.models, seed.models = [perturbed_mini], ["mini"]
-        where = {"hostname": f"{seed.url},{critic.url}"}
-
-        async def scores(**where) -> list:
-            loaded = ChosenCritic("log_ratio", {**settings, **where}).load()
-            try:
-                return [(await loaded.scores([record]))[0] for record in candidates(1)]
-            finally:
-                await loaded.close()
-
-        np.testing.assert_allclose(asyncio.run(scores(**where)), asyncio.run(scores(bf16=False)), atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("models", "answer", "message"),
     [
@@ -209,10 +193,3 @@ def test_ranking_and_the_viewer_do_without_torch(server, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "ranked.jsonl").read_text())["judge_result"][0] in (0, 1, 2)
     assert (tmp_path / "page.html").is_file()
-
-
-def test_settings_of_a_model_in_this_process_are_refused_for_one_on_a_server():
-    with pytest.raises(UserError, match="bf16"):
-        CriticFlags(model_id="mini", hostname="localhost", bf16=True)
-    with pytest.raises(UserError, match="tokenizer"):
-        CriticFlags(model_id="mini", tokenizer="mini")

@@ -124,16 +124,3 @@ def test_a_model_with_nan_is_not_loaded_and_its_first_such_weight_is_named(name,
     for dtype in (torch.float32, torch.bfloat16):
         with pytest.raises(UserError, match=f"{tmp_path}.*The weight {name} holds NaN or infinity"):
             load_frozen(tmp_path, dtype, "cpu")
-
-
-def test_a_value_head_with_nan_is_not_loaded(model, tmp_path):
-    critic = attach_value_head(load_weights(model))
-    with torch.no_grad():
-        critic.value_head.bias.fill_(torch.nan)
-    save_file({HEAD + "." + key: value for key, value in critic.value_head.state_dict().items()}, tmp_path / "head")
-    for file in Path(model).iterdir():
-        (tmp_path / file.name).symlink_to(file)
-    (tmp_path / "model.safetensors").unlink()
-    critic.save_pretrained(tmp_path)
-    with pytest.raises(UserError, match="The weight bias holds NaN"):
-        load_value_model(str(tmp_path), device="cpu")

@@ -101,9 +101,3 @@ def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_pag
         ).code
         == 2
     )
-
-
-def test_reference_pages_are_drawn_in_the_window_that_the_settings_name(tmp_path):
-    renderer_or_skip().close()
-    draw_pages([page("red", 1)], tmp_path, PictureSettings(page_width=320, page_height=200, page_timeout=120))
-    assert open_picture(picture_file(tmp_path, page("red", 1)).read_bytes()).size == (320, 200)

@@ -30,12 +30,6 @@ def test_a_process_without_an_example_gets_one_that_does_not_count():
     assert steps == [[[[5], [6]], [[9]]], [[[7], [8]], [[FILLER, 9]]]]
 
 
-def test_an_example_that_only_fills_up_counts_no_item():
-    objective = Objective(lambda indices: {"indices": indices, "items": len(indices)}, losses=lambda *_: (0, {}))
-    assert collated(objective, [3, 5]) == {"indices": [3, 5], "items": 2, "counted": 1.0}
-    assert collated(objective, [FILLER, 7]) == {"indices": [7], "items": 0, "counted": 0.0}
-
-
 @pytest.mark.parametrize("micro, processes, expected", [
     (None, 1, (8, 1)), (None, 4, (2, 1)), (4, 1, (4, 2)), (4, 2, (4, 1)), (4, 4, (2, 1)), (4, 8, (1, 1)),
 ])  # fmt: skip

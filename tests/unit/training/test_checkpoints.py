@@ -88,13 +88,6 @@ def test_under_zero_another_number_of_processes_is_refused_by_name(tmp_path):
         Checkpoints(tmp_path, TrainingSettings(zero_stage=2), Files(processes=4)).newest()
 
 
-def test_a_checkpoint_of_an_earlier_version_is_refused_by_name(tmp_path):
-    (tmp_path / "checkpoint-4").mkdir()
-    (tmp_path / "checkpoint-4" / STATE).write_text(json.dumps({"step": 4, "best": None, "log": {}}))
-    with pytest.raises(UserError, match="checkpoint-4 was written by an earlier version"):
-        Checkpoints(tmp_path, TrainingSettings(), Files()).newest()
-
-
 def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int], list[int]]:
     """The steps after which checkpoints are written, and after which the model is evaluated."""
     checkpoints = Checkpoints(None, TrainingSettings(**{"save_minutes": None, **settings}), engine=None)
@@ -140,13 +133,6 @@ def test_the_best_checkpoint_is_that_of_the_lowest_evaluation():
     last = Checkpoints(None, TrainingSettings(), engine=None)
     last.evaluated(2, 0.5)
     assert last.best is None
-
-
-def test_a_full_disk_is_named_and_other_errors_stay_what_they_are(tmp_path):
-    with pytest.raises(UserError, match=f"{tmp_path}: the disk is full.*same command again"), full_disk_named(tmp_path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(PermissionError), full_disk_named(tmp_path):
-        raise PermissionError(errno.EACCES, "no")
 
 
 class Written:

@@ -157,14 +157,6 @@ def test_equal_texts_of_different_pairs_are_one_text(chat):
     assert len(set(examples.prompts)) == 1
 
 
-def test_a_string_needs_the_markup_that_opens_a_turn(chat):
-    with pytest.raises(UserError, match="--response_template"):
-        encode_pairs([PreferencePair("q: which? a: yes", "q: which? a: no")], chat, DataSettings())
-    pair = PreferencePair("<|bos|><|user|>q<|end|><|assistant|>yes<|end|>", "<|bos|><|user|>q<|end|><|assistant|>no")
-    examples = encode_pairs([pair], chat, DataSettings(response_template="<|assistant|>"))
-    assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "no"]
-
-
 def test_of_strings_that_begin_alike_what_follows_the_last_shared_header_is_trained(chat, caplog):
     pair = PreferencePair(f"{BEGINNING}yes<|end|>", f"{BEGINNING}yellow")
     examples = encode_pairs([pair, pair], chat, DataSettings())
@@ -177,20 +169,6 @@ def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
     examples = encode_pairs([PreferencePair.from_dict(row)], chat, DataSettings())
     assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "no<|end|>"]
     assert chat.tokenizer.decode(examples.texts[0].ids[: examples.texts[0].prompt_length].tolist()) == BEGINNING
-
-
-@pytest.mark.parametrize(("end", "what"), [("<|eot_id|>", "text"), ("<|eot_id|>\n", "text"), ("<|eot_id|>", "plain")])
-def test_a_marker_that_ends_a_turn_of_another_family_is_trained_as_the_eos_of_the_model(end, what, chat, caplog):
-    prompt = [
-        {"text": "<|start_header_id|>assistant<|end_header_id|>\n\n", "train": False},
-        {"text": f"why?{end}", "train": False, "turn": True},
-        {"text": "so<|eot_id|>", "train": False},
-    ]
-    texts = [[*prompt, {"text": said + end, "train": True, "plain": what == "plain"}] for said in ("yes", "no")]
-    examples = encode_pairs([PreferencePair(*texts, id="a")] * 2, chat, DataSettings(response_template="unused"))
-    close = end if what == "plain" else EOS
-    assert [trained(chat, text) for text in examples.texts] == [f"yes{close}", f"no{close}"]
-    assert f"why?{EOS}so<|eot_id|>" in text_of(chat, examples.texts[0])
 
 
 def test_strings_in_the_markup_of_another_family_are_refused_by_their_place(chat):

@@ -93,19 +93,3 @@ def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tiny_chat_mode
     merged = load_value_model(str(tmp_path / "merged"), torch.bfloat16, "cpu")
     torch.testing.assert_close(merged.value_head.weight, trained.weight, rtol=0, atol=0)
     assert merged.dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize("names", [("lm_head",), ("q_proj", "lm_head"), ("embed_tokens",)])
-def test_an_adapter_on_one_of_two_tied_layers_is_refused_and_on_untied_ones_merged(names, tmp_path):
-    with pytest.raises(UserError, match=f"--target_modules {','.join(names)}: the embedding shares its weights"):
-        with_adapter(tiny_model("llama", tie_word_embeddings=True), 2, target_modules=names)
-    folder = save_tiny_chat_model(tmp_path / "base")
-    model = with_adapter(load_weights(folder), 2, target_modules=names)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "lora_" in name:
-                weight.normal_()
-    model.save_pretrained(tmp_path / "adapter")
-    merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged")
-    expected, merged = (score_texts(x.eval(), dialogue_texts()) for x in (model, load_weights(tmp_path / "merged")))
-    np.testing.assert_allclose(np.concatenate(merged), np.concatenate(expected), atol=1e-4)

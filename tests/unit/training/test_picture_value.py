@@ -30,21 +30,6 @@ def folder_with(tmp_path: Path, **pages: str) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("how", "settings", "data", "cause"),
-    [
-        ({}, {}, {}, "pages.jsonl does not exist"),  # looked for after the settings
-        ({"objective": "classification"}, {}, {}, "leave out --objective"),
-        ({}, {"lora_rank": 4}, {}, "leave out --objective"),
-        ({}, {}, {"response_template": "agent:"}, "leave out --objective"),
-    ],
-)
-def test_settings_that_pictures_do_not_go_with_are_refused(how, settings, data, cause, tmp_path):
-    settings = ValueSettings(**how), TrainingSettings(**settings), DataSettings(**data), PictureSettings()
-    with pytest.raises(UserError, match=cause):
-        train_picture_value(str(tmp_path / "nowhere"), "pages.jsonl", str(tmp_path / "out"), *settings, (BEFORE, AFTER))
-
-
 def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictures_are_others(tiny_vision, tmp_path):
     form = tiny_vision
     folder = folder_with(tmp_path, one="red", two="blue")
@@ -75,14 +60,6 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
         [*rows[3:], *rows[:3], graded("one", 0.3, "bad", 3)], form, folder, 0.1, 200, "file", (BEFORE, AFTER)
     )
     assert examples.counts == {NO_PICTURE: 1, EQUAL: 1, DROPPED: 3} and len(examples) == 2
-
-
-def test_dialogues_of_another_family_are_laid_out_without_its_markers(tiny_vision, tmp_path):
-    rows = [graded("one", 0.9, "good<|eot_id|>", 0), graded("one", 0.5, "bad", 1)]
-    folder = folder_with(tmp_path, one="red")
-    examples = encode_picture_pairs(rows, tiny_vision, folder, 0.1, None, "file", (BEFORE, AFTER))
-    texts = [tiny_vision.chat.tokenizer.decode(text.ids[text.targets]) for text in examples.texts]
-    assert texts == ["good<|im_end|>", "bad<|im_end|>"]
 
 
 def test_pairs_in_which_the_agent_says_nothing_are_dropped_and_counted(tiny_vision, tmp_path):

@@ -22,13 +22,6 @@ def test_the_released_flag_means_one_mean_over_the_dialogue(normalize, mean_log_
     assert PreferenceSettings(normalize=normalize, mean_log_prob=mean_log_prob).normalization == expected
 
 
-def test_flags_that_contradict_each_other_are_refused():
-    with pytest.raises(UserError, match="Give one"):
-        PreferenceSettings(normalize="turn", mean_log_prob=True)
-    with pytest.raises(UserError, match="Give one"):
-        PreferenceSettings(ipo=True, label_smoothing=0.1)
-
-
 @pytest.mark.parametrize("group, field, values", [
     (PreferenceSettings, "beta", (0.0, -1.0)),
     (PreferenceSettings, "nll_loss_coef", (-0.1,)),
@@ -70,21 +63,6 @@ def test_a_value_that_means_nothing_is_refused_by_the_name_of_its_flag(group, fi
             group(**{field: value})
 
 
-def test_the_least_and_the_most_that_make_sense_are_taken():
-    PreferenceSettings(beta=1e-9, nll_loss_coef=0.0)
-    PictureSettings(min_gap=1e-9, max_pixels=28 * 28)
-    DataSettings(eval_fraction=0.999, max_len=2)
-    TrainingSettings(
-        learning_rate=1e-12, max_epochs=1, train_batch_size=1, micro_train_batch_size=1, max_pairs_per_prompt=1,
-        warmup_ratio=0.0, weight_decay=0.0, max_norm=0.0, zero_stage=0, lora_rank=1, lora_alpha=0.5, save_steps=1,
-        logging_steps=1,
-    )  # fmt: skip
-    assert [TrainingSettings(zero_stage=stage).zero_stage for stage in range(4)] == [0, 1, 2, 3]
-    with pytest.raises(UserError, match="--lora_alpha"):
-        TrainingSettings(lora_rank=1, lora_alpha=0.0)
-    assert TrainingSettings(save_steps=-1).save_steps is None
-
-
 def test_an_adapter_has_a_learning_rate_of_its_own_unless_one_is_given():
     assert TrainingSettings().peak_learning_rate == 2e-7
     assert TrainingSettings(lora_rank=4).peak_learning_rate == 5e-6
@@ -115,31 +93,6 @@ def test_what_changes_the_pace_only_is_not_recorded():
     assert not {"save_steps", "save_minutes", "logging_steps", "report_to", "attention"} & recorded.keys()
     assert to_settings(PictureSettings()).keys() == {
         "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
-    }  # fmt: skip
-
-
-def test_the_defaults_are_those_that_are_documented():
-    assert asdict(PreferenceSettings()) == {
-        "beta": 0.1, "nll_loss_coef": 0.0, "normalize": "auto", "mean_log_prob": False,
-        "label_smoothing": 0.0, "ipo": False, "kl_coef": 0.0,
-    }  # fmt: skip
-    assert asdict(ValueSettings()) == {"objective": "preference", "unit": "turn", "beta": 1.0}
-    assert asdict(PictureSettings()) == {
-        "reference_picture": False, "min_gap": 0.1, "max_pixels": None, "pages_path": None, "browser": None,
-        "browser_workers": 2, "page_width": 1280, "page_height": 720, "page_timeout": 15.0,
-    }  # fmt: skip
-    assert asdict(DataSettings()) == {
-        "response_template": None, "max_len": None, "max_samples": None, "eval_fraction": 0.0,
-    }  # fmt: skip
-    assert asdict(TrainingSettings()) == {
-        "learning_rate": None, "min_learning_rate_ratio": 0.1, "adam_betas": (0.9, 0.95),
-        "max_epochs": None, "max_steps": None, "train_batch_size": 8, "micro_train_batch_size": None,
-        "max_pairs_per_prompt": 4, "lr_scheduler": "cosine", "warmup_ratio": 0.03, "weight_decay": 0.0, "max_norm": 1.0,
-        "bf16": False, "gradient_checkpointing": False, "zero_stage": None, "adam_offload": False,
-        "lora_rank": None, "lora_alpha": None, "lora_dropout": 0.0,
-        "target_modules": ("all-linear",), "load_in_4bit": False, "save_steps": None, "save_minutes": 10.0,
-        "attention": None,
-        "keep": "last", "logging_steps": 10, "report_to": "none", "seed": 0,
     }  # fmt: skip
 
 
