@@ -38,6 +38,8 @@ class Zero(Engine):
         micro, accumulated = divided_batch(self.settings, get_int_from_env(("WORLD_SIZE",), 1))
         config = deepspeed_config(self.settings, micro, accumulated)
         name_lone_process()
+        if get_int_from_env(("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"), 0) == 0:
+            show_locks()
         # Given to Accelerator, `cpu` would switch DeepSpeed off.
         PartialState(cpu=not torch.cuda.is_available(), timeout=TIMEOUT)
         plugin = DeepSpeedPlugin(hf_ds_config=config)
@@ -50,8 +52,6 @@ class Zero(Engine):
         return accelerator
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
-        for lock in held_locks() if self.accelerator.is_main_process else []:
-            print(f"waiting for {lock}: DeepSpeed compiles in another process. If that was killed, remove the file.")
         self.model, self.optimizer = self.accelerator.prepare(model, make_optimizer(model, self.settings))
         return self.model
 
@@ -128,12 +128,13 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
     return config
 
 
-def held_locks() -> list[Path]:
-    """Files of DeepSpeed compilations in progress. A killed process leaves one, for which others wait for ever."""
+def show_locks() -> None:
+    """Name the files for which DeepSpeed waits in silence: a process that was killed while it compiled leaves one."""
     from torch.utils.cpp_extension import get_default_build_root
 
-    folder = os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root()
-    return sorted(Path(folder).glob("**/lock"))
+    folder = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
+    for lock in folder.glob("**/lock"):
+        print(f"DeepSpeed waits until {lock} is gone: remove it unless another process is compiling", flush=True)
 
 
 def name_lone_process() -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head, load_value_model
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError

@@ -8,9 +8,7 @@ import pytest
 
 from sweet_rl.models.log_probs.value_head import has_value_head, load_value_model
 from sweet_rl.models.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen
-from sweet_rl.models.picture import open_picture
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
-from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, write_rows
 

@@ -7,7 +7,6 @@ import pytest
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import FILLER, divided_batch, step_batches
-from sweet_rl.training.loop import Objective, collated
 from sweet_rl.training.settings import TrainingSettings
 
 

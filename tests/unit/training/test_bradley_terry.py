@@ -9,7 +9,6 @@ import torch
 
 from sweet_rl.training.bradley_terry import (
     dpo_loss,
-    expected_first_loss,
     ipo_loss,
     log_ratios,
     nll_loss,

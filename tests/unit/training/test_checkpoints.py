@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import pickle
 from types import SimpleNamespace
 
@@ -14,7 +12,6 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.training.checkpoints import PARTIAL, STATE, Checkpoints
 from sweet_rl.training.engine import STATE as TENSORS
 from sweet_rl.training.engine import Engine
-from sweet_rl.training.run import full_disk_named
 from sweet_rl.training.settings import TrainingSettings
 
 

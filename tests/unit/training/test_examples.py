@@ -18,6 +18,7 @@ from sweet_rl.training.examples import (
     EMPTY,
     EQUAL,
     NO_EOS,
+    _announce,
     encode_pairs,
     encode_replies,
     encode_trajectories,
@@ -25,7 +26,7 @@ from sweet_rl.training.examples import (
     successful,
 )
 from sweet_rl.training.settings import DataSettings
-from tests.support.tiny_models import EOS, save_tiny_chat_model
+from tests.support.tiny_models import save_tiny_chat_model
 
 
 @pytest.fixture
@@ -158,6 +159,7 @@ def test_equal_texts_of_different_pairs_are_one_text(chat):
 
 
 def test_of_strings_that_begin_alike_what_follows_the_last_shared_header_is_trained(chat, caplog):
+    _announce.cache_clear()
     pair = PreferencePair(f"{BEGINNING}yes<|end|>", f"{BEGINNING}yellow")
     examples = encode_pairs([pair, pair], chat, DataSettings())
     assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "yellow"]

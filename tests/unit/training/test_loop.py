@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from dataclasses import dataclass
 
@@ -14,15 +13,12 @@ import torch
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import FILLER
 from sweet_rl.training.checkpoints import Checkpoints
-from sweet_rl.training.log import Log, means_over_items, totals, tracker_names
-from sweet_rl.training.loop import Objective, batch_losses, check_first_loss, collated, evaluate, has_dropout, train
-from sweet_rl.training.lora import with_adapter
+from sweet_rl.training.log import Log, means_over_items, tracker_names
+from sweet_rl.training.loop import Objective, batch_losses, collated, train
 from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import TrainingSettings
 from tests.support.tiny_models import tiny_model
-
-LN2 = math.log(2)
 
 
 @dataclass
@@ -84,7 +80,7 @@ def test_a_steps_loss_is_the_mean_over_its_items_and_a_line_has_means_since_the_
     assert sorted(len(batch) for batch in batches) == [1, 2, 2, 2, 2, 2]
     steps = [sum(batches[at : at + 2], []) for at in (0, 2, 4)]
     assert lines[0]["loss"] == pytest.approx((np.mean(steps[0]) + np.mean(steps[1])) / 2)
-    assert lines[0]["double"] == pytest.approx(2 * np.mean(steps[0] + steps[1]))
+    assert lines[0]["double"] == pytest.approx(2 * lines[0]["loss"])
     assert lines[1]["loss"] == pytest.approx(np.mean(steps[2])) and lines[1]["double"] == pytest.approx(
         2 * lines[1]["loss"]
     )
@@ -104,7 +100,33 @@ def test_an_example_that_only_fills_up_a_process_counts_nowhere():
     loss, figures, _ = batch_losses(model, OBJECTIVE, collated(OBJECTIVE, [FILLER, 7]), engine)
     assert loss == 0 and figures["double"] == 0 and figures["items"] == 0 and figures["tokens"] == 0
     loss, figures, _ = batch_losses(model, OBJECTIVE, collated(OBJECTIVE, [3, 5]), engine)
-    assert loss == 8 and means_over_items(totals(figures, engine.accelerator))["double"] == 8
+    assert loss == 8 and means_over_items(figures, engine.accelerator)["double"] == 8
+
+
+def test_a_model_that_does_not_begin_as_its_reference_is_not_trained(run):
+    def training(distance, **settings):
+        model = tiny_model("llama")
+        before = model.lm_head.weight.detach().clone()
+        reference = before[0].float() + distance
+        objective = dataclasses.replace(
+            OBJECTIVE,
+            collate=lambda indices: collate(indices) | {"reference": reference},
+            outputs=lambda model, batch: model.lm_head.weight[0],
+            equals_reference=True,
+        )
+        how = {"train_batch_size": 2, "learning_rate": 1.0, **settings}
+        try:
+            run([5, 7], objective=objective, model=model, **how)
+        finally:
+            moved.append(not torch.equal(model.lm_head.weight, before))
+
+    moved: list[bool] = []
+    training(9e-5)
+    training(0.19, bf16=True)  # rounding
+    for distance, settings in ((1.1e-4, {}), (0.21, {"bf16": True}), (math.nan, {}), (math.nan, {"bf16": True})):
+        with pytest.raises(UserError, match="reference are the same, .* differ by"):
+            training(distance, **settings)
+    assert moved == [True, True, False, False, False, False]
 
 
 def test_the_order_is_that_of_the_seed_and_the_epoch_with_equal_prompts_together(run):

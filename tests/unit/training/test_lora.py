@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
 from sweet_rl.models.log_probs.attention import share_prompts
-from sweet_rl.models.log_probs.logps import completion_logps, score_texts
+from sweet_rl.models.log_probs.logps import completion_logps
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.log_probs.value_head import attach_value_head, load_value_model
 from sweet_rl.models.weights import load_weights
-from sweet_rl.runs.errors import UserError
 from sweet_rl.training.lora import merge_adapter, with_adapter
-from tests.support.tiny_models import save_tiny_chat_model, tiny_model
+from tests.support.tiny_models import tiny_model
 from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 pytest.importorskip("peft")
@@ -79,7 +77,7 @@ def test_the_layers_of_the_adapter_and_its_dropout_are_those_asked_for():
     layer = model.get_submodule("base_model.model.model.layers.0.self_attn.q_proj")
     dropped = layer.lora_dropout["default"].train()(inputs)
     assert set(dropped.unique().tolist()) == {0.0, 1 / 0.75}
-    with pytest.raises(UserError, match="--target_modules no_proj"):
+    with pytest.raises(ValueError, match="no_proj"):
         with_adapter(tiny_model("llama"), 2, target_modules=("no_proj",))
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.training.order import epoch_steps, prompt_groups
+from sweet_rl.training.order import epoch_steps
 
 
 def alone(count: int) -> list[np.ndarray]:

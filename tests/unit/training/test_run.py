@@ -1,4 +1,4 @@
-"""What is refused before a model is loaded, the precision of weights, and which figures end a summary."""
+"""What is refused before a model is loaded, and the precision of weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.run import Training, last_figures, make_engine, mean_loss
+from sweet_rl.training.run import Training, make_engine
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 

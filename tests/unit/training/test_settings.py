@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from scripts.train_dpo import main as train_dpo
@@ -22,13 +20,16 @@ def test_the_released_flag_means_one_mean_over_the_dialogue(normalize, mean_log_
     assert PreferenceSettings(normalize=normalize, mean_log_prob=mean_log_prob).normalization == expected
 
 
+def test_one_normalisation_is_given_and_minus_one_means_no_steps():
+    with pytest.raises(UserError, match="Give one"):
+        PreferenceSettings(normalize="turn", mean_log_prob=True)
+    assert TrainingSettings(save_steps=-1).save_steps is None
+
+
 @pytest.mark.parametrize("group, field, values", [
     (PreferenceSettings, "beta", (0.0, -1.0)),
     (PreferenceSettings, "nll_loss_coef", (-0.1,)),
-    (PreferenceSettings, "normalize", ("word",)),
     (PreferenceSettings, "label_smoothing", (-0.1, 0.5)),
-    (ValueSettings, "objective", ("other",)),
-    (ValueSettings, "unit", ("word",)),
     (ValueSettings, "beta", (0.0,)),
     (PictureSettings, "min_gap", (0.0,)),
     (PictureSettings, "max_pixels", (28 * 28 - 1,)),
@@ -40,16 +41,14 @@ def test_the_released_flag_means_one_mean_over_the_dialogue(normalize, mean_log_
     (TrainingSettings, "train_batch_size", (0,)),
     (TrainingSettings, "micro_train_batch_size", (0,)),
     (TrainingSettings, "max_pairs_per_prompt", (0,)),
-    (TrainingSettings, "save_steps", (0,)),
     (TrainingSettings, "logging_steps", (0,)),
     (TrainingSettings, "lora_rank", (0,)),
-    (TrainingSettings, "lora_alpha", (2.0,)),
-    (TrainingSettings, "lora_dropout", (1.0, -0.1, 0.5)),
-    (TrainingSettings, "target_modules", ((), ("q_proj",))),
+    (TrainingSettings, "lora_alpha", (0.0,)),
+    (TrainingSettings, "lora_dropout", (1.0, -0.1)),
+    (TrainingSettings, "target_modules", ((),)),
     (TrainingSettings, "load_in_4bit", (True,)),
     (TrainingSettings, "adam_betas", ((0.9,), (0.9, 0.95, 0.99), (1.0, 0.9), (0.9, -0.1))),
     (TrainingSettings, "min_learning_rate_ratio", (-0.1, 1.1)),
-    (TrainingSettings, "keep", ("first",)),
     (TrainingSettings, "warmup_ratio", (1.0, -0.1)),
     (TrainingSettings, "weight_decay", (-1.0,)),
     (TrainingSettings, "max_norm", (-1.0,)),

@@ -1,19 +1,13 @@
 """Token ids that the model does not have are a message with their place, not an error inside the model."""
 
-import asyncio
-import json
-from types import SimpleNamespace
-
 import pytest
-from transformers import AutoTokenizer
 
 from sweet_rl.method.candidate_texts import encoded_candidates
-from sweet_rl.method.candidates import sample_candidates, turns_of
-from sweet_rl.models.base import ModelError, Sampling
+from sweet_rl.models.base import ModelError
 from sweet_rl.models.openai_server import read_replies
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates, read_records
+from sweet_rl.runs.records import PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.training.examples import encode_pairs, encode_trajectories
 from sweet_rl.training.settings import DataSettings
 from tests.support.tiny_models import save_tiny_chat_model
