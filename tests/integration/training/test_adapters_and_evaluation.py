@@ -26,8 +26,7 @@ from sweet_rl.training.loop import train as train_loop
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 from tests.integration.training.test_train_dpo import write_pairs
-from tests.integration.training.test_train_sft import dialogue
-from tests.support.command_line import ROOT, call, read_rows, write_rows
+from tests.support.command_line import read_rows
 from tests.support.tiny_models import save_tiny_chat_model
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
@@ -104,20 +103,6 @@ def test_the_log_has_what_one_looks_at(adapted):
     assert all(wanted <= line.keys() for line in lines)
     assert all(line["tokens_per_second"] > 0 and line["memory_gb"] > 0 for line in lines)
     assert list((adapted / "tensorboard").rglob("events.out.tfevents.*"))
-
-
-@pytest.mark.parametrize(("config", "script"), [("critic", "train_dpo"), ("rejection_fine_tuning", "train_sft")])
-def test_the_trainings_for_one_gpu_are_of_adapters(config, script, tiny_chat_model, pairs, tmp_path):
-    rows = write_rows(tmp_path / "graded.jsonl", [dialogue(number, 1.0) for number in range(4)])
-    done = call(
-        f"{script}.py", config=ROOT / f"configs/one_gpu/{config}.yaml", pretrain=tiny_chat_model, max_epochs=1,
-        dataset=pairs if script == "train_dpo" else rows, max_samples=4, save_path=tmp_path / "out", nobf16=True,
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    settings = json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]
-    assert (settings["lora_rank"], settings["zero_stage"]) == (16, None)
-    adapter = json.loads((tmp_path / "out" / "adapter" / "adapter_config.json").read_text())
-    assert adapter["r"] == 16 and AutoModelForCausalLM.from_pretrained(tmp_path / "out")
 
 
 def test_a_value_head_is_trained_whole_beside_an_adapter(tiny_chat_model, pairs, tmp_path):

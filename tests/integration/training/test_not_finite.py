@@ -102,8 +102,13 @@ def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypat
     rows = [json.loads(line) | {"task_id": str(i)} for i, line in enumerate(open(flags["dataset"]))]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    means = loop.means_over_items
-    monkeypatch.setattr(loop, "means_over_items", lambda *arguments: dict.fromkeys(means(*arguments), torch.nan))
+    losses = loop.batch_losses
+
+    def nan_in_evaluation(*arguments):
+        loss, *others = losses(*arguments)
+        return (loss if torch.is_grad_enabled() else loss * torch.nan, *others)
+
+    monkeypatch.setattr(loop, "batch_losses", nan_in_evaluation)
     with pytest.raises(UserError, match="step 1: the loss of the held-out examples is nan"):
         train(flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})
 

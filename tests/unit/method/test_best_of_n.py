@@ -72,19 +72,6 @@ def test_a_critic_that_breaks_says_so_to_everyone_who_waits(error, kind):
     assert [type(result) for result in results] == [kind] * 3
 
 
-def test_an_agent_whose_layout_is_not_known_is_laid_out_by_the_critics_tokenizer(tiny_chat):
-    seen = []
-
-    async def work(choose):
-        return await choose(TASK, MESSAGES, None, [completion("a"), completion("bb")])
-
-    critic = Looking(seen)
-    assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
-    critic.chat = tiny_chat
-    assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
-    assert [record.input for record in seen] == [[], tiny_chat.prompt(MESSAGES)]
-
-
 def test_the_critic_sees_the_turns_number_and_what_was_sampled():
     seen = []
 

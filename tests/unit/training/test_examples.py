@@ -89,14 +89,6 @@ def test_no_fraction_holds_out_nothing_and_an_unknown_task_is_refused():
         split_by_task(["a", "a"], 0.5, 0)
 
 
-def test_the_seed_decides_which_tasks_are_held_out():
-    tasks = [f"t{i // 2}" for i in range(40)]
-    held_out = {tuple(split_by_task(tasks, 0.25, seed)[1].tolist()) for seed in range(6)}
-    assert len(held_out) == 6
-    assert all(len(indices) == 10 and list(indices) == sorted(indices) for indices in held_out)
-    assert [len(split_by_task(tasks, fraction, 0)[1]) for fraction in (0.001, 0.5, 0.999)] == [2, 20, 38]
-
-
 def trajectory(number: int, reward: float | None, **fields) -> Trajectory:
     history = [
         {"role": "user", "content": f"task {number}"}, {"role": "assistant", "content": "What is the fee?"},
@@ -171,13 +163,6 @@ def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
     examples = encode_pairs([PreferencePair.from_dict(row)], chat, DataSettings())
     assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "no<|end|>"]
     assert chat.tokenizer.decode(examples.texts[0].ids[: examples.texts[0].prompt_length].tolist()) == BEGINNING
-
-
-def test_strings_in_the_markup_of_another_family_are_refused_by_their_place(chat):
-    header = "<|start_header_id|>assistant<|end_header_id|>"
-    texts = [f"{header}which?<|eot_id|>the human{header}{said}<|eot_id|>" for said in ("yes", "no")]
-    with pytest.raises(UserError, match="pair 'a', 'chosen': --response_template .* is not of the family of"):
-        encode_pairs([PreferencePair(*texts, id="a")], chat, DataSettings(response_template=header))
 
 
 def test_rows_of_equal_texts_are_imitated_once_each(chat):

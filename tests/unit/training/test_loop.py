@@ -13,7 +13,7 @@ import torch
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import FILLER
 from sweet_rl.training.checkpoints import Checkpoints
-from sweet_rl.training.log import Log, means_over_items, tracker_names
+from sweet_rl.training.log import Log, means_over_items
 from sweet_rl.training.loop import Objective, batch_losses, collated, train
 from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
@@ -147,12 +147,6 @@ def test_a_training_of_some_steps_goes_through_the_examples_as_often_as_it_takes
         assert max(line["step"] for line in run(range(7), **limits, **how)[0]) == 4
     _, whole = run(range(7), (7,), max_epochs=3, **how)
     assert batches[:-1] == whole[: len(batches) - 1]  # up to the last evaluation, which comes a step earlier
-
-
-def test_a_tracker_that_is_not_known_is_refused():
-    assert tracker_names("none") == [] == tracker_names("")
-    with pytest.raises(UserError, match="--report_to pigeon is not known"):
-        tracker_names("tensorboard,pigeon")
 
 
 def test_figures_that_are_not_finite_stop_a_step_before_it_moves_a_weight(run):

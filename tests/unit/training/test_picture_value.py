@@ -10,7 +10,7 @@ import torch
 from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
-from sweet_rl.training.examples import DROPPED, EMPTY, EQUAL
+from sweet_rl.training.examples import DROPPED, EQUAL
 from sweet_rl.training.picture_value import NO_PICTURE, encode_picture_pairs, picture_objective
 from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
 from sweet_rl.training.settings import DataSettings, ValueSettings
@@ -56,7 +56,7 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
     rows += [graded("none", 0.9, "good", 0), graded("none", 0.5, "bad", 1)]
     data = DataSettings(max_len=200)
     with pytest.raises(UserError, match=r"none of its 3 pairs.*\(1 chosen.*; 2 longer.*; 1 whose"):
-        encode_picture_pairs(rows, form, folder, 0.1, DataSettings(max_len=200), "file", (BEFORE, AFTER))
+        encode_picture_pairs(rows, form, folder, 0.1, data, "file", (BEFORE, AFTER))
     examples = encode_picture_pairs(
         [*rows[3:], *rows[:3], graded("one", 0.3, "bad", 3)],
         form,
@@ -67,16 +67,6 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
         (BEFORE, AFTER),
     )
     assert examples.counts == {NO_PICTURE: 1, EQUAL: 1, DROPPED: 3} and len(examples) == 2
-
-
-def test_pairs_in_which_the_agent_says_nothing_are_dropped_and_counted(tiny_vision, tmp_path):
-    rows = [graded("one", 0.9, "good", 0), graded("one", 0.5, "bad", 1), graded("one", 0.0, "", 2)]
-    rows[2].dialogue_history[1]["finish_reason"] = "length"  # cut before its first token
-    folder = folder_with(tmp_path, one="red")
-    examples = encode_picture_pairs(rows, tiny_vision, folder, 0.1, DataSettings(), "file", (BEFORE, AFTER))
-    assert examples.counts == {EMPTY: 2} and len(examples) == 1
-    with pytest.raises(UserError, match="none of its 1 pairs.*1 with a text in which the agent says nothing"):
-        encode_picture_pairs(rows[1:], tiny_vision, folder, 0.1, DataSettings(), "file", (BEFORE, AFTER))
 
 
 def test_pictures_are_kept_by_the_size_of_the_window_and_drawn_only_if_missing(tmp_path):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.train_dpo import main as train_dpo
-from sweet_rl.runs.cli import parse_flags, to_settings
+from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.released import TRAIN_DPO
 from sweet_rl.training.reference_pages import PictureSettings
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings, ValueSettings
 
@@ -79,11 +77,6 @@ def test_what_cannot_be_divided_is_refused(settings, named):
         TrainingSettings(**settings)
 
 
-def test_autocast_is_for_a_model_that_is_not_divided():
-    assert TrainingSettings(bf16=True).autocast and not TrainingSettings().autocast
-    assert not TrainingSettings(bf16=True, zero_stage=0).autocast
-
-
 def test_what_changes_the_pace_only_is_not_recorded():
     recorded = to_settings(TrainingSettings(seed=3))
     assert recorded["seed"] == 3 and {"learning_rate", "max_pairs_per_prompt", "zero_stage", "keep"} <= recorded.keys()
@@ -93,17 +86,3 @@ def test_what_changes_the_pace_only_is_not_recorded():
     assert to_settings(PictureSettings()).keys() == {
         "reference_picture", "min_gap", "max_pixels", "page_width", "page_height",
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("flag", "value", "remedy"), [
-    ("sharding", "fsdp2", "--zero_stage"), ("optim", "adamw_8bit", "--adam_offload"),
-    ("too_long", "oldest_turns", "--max_len"), ("save_epochs", "false", "--save_minutes"),
-])  # fmt: skip
-def test_a_flag_that_is_gone_is_refused_with_what_to_do_instead(flag, value, remedy, tmp_path):
-    given = ["--pretrain", "m", "--dataset", "d", "--save_path", "s"]
-    with pytest.raises(UserError, match=f"--{flag} is gone: .*{remedy}"):
-        parse_flags(train_dpo, [*given, f"--{flag}", value], TRAIN_DPO)
-    config = tmp_path / "old.yaml"
-    config.write_text(f"{flag}: {value}\n")
-    with pytest.raises(UserError, match=f"'{flag}' in .*old.yaml is gone: .*{remedy}"):
-        parse_flags(train_dpo, [*given, "--config", str(config)], TRAIN_DPO)
