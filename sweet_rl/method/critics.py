@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from sweet_rl.method.judge import JudgeSettings, load_judge
 from sweet_rl.method.sweet_critic import PmiSettings, SweetSettings, TokenCredit, load_pmi, load_sweet_critic
 from sweet_rl.method.value_critic import ValueCriticSettings, load_value_critic
-from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import build, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
@@ -102,9 +101,8 @@ class CheckedCritic:
 class CriticType:
     """A kind of critic: what a critic's file defines as `CRITIC`.
 
-    The settings may have three methods: `models()` returns the names of the language models that the critic loads
-    (which are hashed), `inputs()` the paths of other files that it reads, and `to_settings()` what the manifest
-    records, by default all fields that are not UNRECORDED.
+    The settings may have two methods: `inputs()` returns the paths of the files and model folders that are read (they
+    are hashed), and `to_settings()` what the manifest records, by default all fields that are not UNRECORDED.
 
     Attributes:
         settings: Dataclass of the settings. Its fields are checked against their annotations.
@@ -159,15 +157,10 @@ class ChosenCritic:
             return {"critic_type": self.critic_type, **recorded}
         return {"critic_type": Path(self.critic_type).name, "critic_settings": recorded}
 
-    def models(self) -> list[str]:
-        """Names of the language models that the critic loads in its process."""
-        return self.settings.models() if hasattr(self.settings, "models") else []
-
     def inputs(self) -> list[str]:
-        """Paths of all files and folders that are read: the critic's own file, its models, and what it names."""
+        """Paths of all files and folders that are read: the critic's own file, and what its settings name."""
         file = [] if self.critic_type in CRITICS else [self.critic_type]
-        folders = [path for model in self.models() if (path := model_input(model))]
-        return file + folders + (self.settings.inputs() if hasattr(self.settings, "inputs") else [])
+        return file + (self.settings.inputs() if hasattr(self.settings, "inputs") else [])
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from itertools import islice
 
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.critics import ChosenCritic
+from sweet_rl.method.sweet_critic import LocalModel
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
@@ -54,7 +55,7 @@ def rank_file(
         summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
         if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
             summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
-        if critic.models() and step.shard is None:
+        if isinstance(critic.settings, LocalModel) and not getattr(critic.settings, "hostname", None):
             import torch
 
             if (gpus := torch.cuda.device_count()) > 1:

@@ -67,9 +67,13 @@ class LocalModel(AttentionSettings):
 
         return torch.cuda.is_available()
 
-    def models(self) -> list[str]:
-        """Names of the models that are loaded."""
+    def scored_by(self) -> list[str]:
+        """Names of all models that score."""
         return [self.model_id]
+
+    def inputs(self) -> list[str]:
+        """The folders of the models that are on this machine."""
+        return [path for name in self.scored_by() if (path := model_input(name))]
 
     def to_settings(self) -> dict[str, Any]:
         """The settings that the scores depend on."""
@@ -102,17 +106,6 @@ class PmiSettings(LocalModel):
         """The base URLs of the servers, and their key. Raises UserError if one cannot be used."""
         urls = [base_url(name) for name in split_hostnames(self.hostname)]
         return urls, api_key(self.api_key_variable, urls) if urls else None
-
-    def scored_by(self) -> list[str]:
-        """Names of all models that give log-probs."""
-        return [self.model_id]
-
-    def models(self) -> list[str]:
-        return [] if self.hostname else self.scored_by()
-
-    def inputs(self) -> list[str]:
-        """The folders of models on a server that are on this machine too."""
-        return [path for name in self.scored_by() if self.hostname and (path := model_input(name))]
 
     def to_settings(self) -> dict[str, Any]:
         return to_settings(self) if self.hostname else super().to_settings()

@@ -104,14 +104,14 @@ def test_the_reference_is_the_model_that_the_critic_was_trained_from(tmp_path):
 
     assert seed_of(model) == settings().seed_model == "the seed"
     assert settings(reference_model_id="given").seed_model == "given"
-    assert settings(reference="sampled").models() == [model]
+    assert settings(reference="sampled").scored_by() == [model]
     manifest.write_text("{}")
     assert seed_of(model) is None and settings().to_settings()["reference"] == "sampled"
     with pytest.raises(UserError, match="--reference_model_id"):
-        settings(reference="seed").models()
+        settings(reference="seed").scored_by()
     manifest.write_text('{"status": "finis')  # damaged: no other reference is taken in silence
     with pytest.raises(UserError, match="not a manifest"):
-        settings().models()
+        settings().scored_by()
 
 
 def test_a_users_file_ranks_and_its_hash_and_settings_are_recorded(short, tmp_path):
