@@ -8,7 +8,6 @@ from collections.abc import Callable
 import torch
 from transformers import get_scheduler
 
-from sweet_rl.runs.errors import UserError
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -35,9 +34,6 @@ def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], fl
     A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are. Both ends lie
     outside of the training: the rate is 0 before the first step and at its end after the last one, and each step moves
     the weights.
-
-    Raises:
-        UserError: A schedule that transformers does not have, or that needs more than a number of steps.
     """
     name, more = settings.lr_scheduler, {}
     if name in ("cosine", "cosine_with_min_lr"):
@@ -45,12 +41,5 @@ def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], fl
     peak = settings.peak_learning_rate
     warm_up = math.ceil(steps * settings.warmup_ratio)
     unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # get_scheduler needs an optimizer
-    try:
-        schedule = get_scheduler(name, unused, warm_up, steps + 1, more)
-        (factor,) = schedule.lr_lambdas
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"--lr_scheduler {settings.lr_scheduler} cannot be used: {error}. Take for example cosine, linear or "
-            "constant_with_warmup."
-        ) from error
+    (factor,) = get_scheduler(name, unused, warm_up, steps + 1, more).lr_lambdas
     return lambda done: peak * factor(done + 1)

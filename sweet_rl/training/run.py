@@ -71,7 +71,7 @@ class Training:
             require_peft()
         if settings.load_in_4bit:
             require_bitsandbytes("--load_in_4bit")
-        learning_rates(settings, steps=1)
+        learning_rates(settings, steps=1)  # raises for a schedule that transformers does not have
         self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path
         self.settings, self.data, self.overwrite = settings, data, overwrite
         self.weights = model_path(pretrain)

@@ -14,7 +14,7 @@ from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 @pytest.mark.parametrize("settings, message", [
     ({"keep": "best"}, "--eval_fraction"), ({"report_to": "pigeon"}, "--report_to pigeon"),
-    ({"lr_scheduler": "zigzag"}, "zigzag"), ({"train_batch_size": 8, "micro_train_batch_size": 3}, "multiple"),
+    ({"train_batch_size": 8, "micro_train_batch_size": 3}, "multiple"),
 ])  # fmt: skip
 def test_what_cannot_work_is_refused(settings, message):
     with pytest.raises(UserError, match=message):
