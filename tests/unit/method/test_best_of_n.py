@@ -90,14 +90,3 @@ def test_the_critic_sees_the_turns_number_and_what_was_sampled():
     assert first.additional_reference_logprobs == [[-0.5], [-1.0, -2.0]]
     assert first.additional_finish_reasons == ["stop", "length"]
     assert second.additional_token_ids is None and second.additional_reference_logprobs is None
-
-
-def test_a_candidate_that_was_cut_before_its_first_token_is_not_scored_and_one_is_played_if_all_were():
-    nothing, seen = Completion("", [], [], "length"), []
-
-    async def work(group):
-        return await BestCandidate(CheckedCritic(Looking(seen)))(TASK, MESSAGES, [], group, None)
-
-    assert asyncio.run(work([nothing, completion("a"), nothing, completion("long")])) == 3
-    assert [turn.additional_outputs for turn in seen] == [["a", "long"]]
-    assert asyncio.run(work([nothing, nothing])) == 0 and len(seen) == 1

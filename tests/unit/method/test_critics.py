@@ -1,6 +1,5 @@
 """The door for critics: settings are checked, and a user's file ranks as a built-in critic does."""
 
-import asyncio
 import json
 
 import pytest
@@ -162,18 +161,3 @@ def test_what_a_file_raises_is_its_own_error_and_the_same_command_goes_on(tmp_pa
     mended.touch()
     rank_file(ChosenCritic(str(path)), source, str(out))
     assert [record.id for record in read_records(out, TurnCandidates)] == ["0", "1", "2"]
-
-
-def test_a_coroutine_that_scores_and_closes_is_awaited(tmp_path):
-    text = SHORT.replace("    def scores", "    async def scores") + (
-        "\n\nasync def close(self):\n    self.words = None\n\n\nShort.close = close\n"
-    )
-    (tmp_path / "slow.py").write_text(text)
-    critic = ChosenCritic(str(tmp_path / "slow.py")).load()
-
-    async def work():
-        found = await critic.scores([TurnCandidates("o", "", ["a b"], id="1")])
-        await critic.close()
-        return found
-
-    assert asyncio.run(work()) == [[-6.0]] and critic.critic.words is None
