@@ -44,7 +44,6 @@ class JudgeSettings:
             is sent to OpenAI's own API only.
         concurrency: Number of turns that the judge has in progress.
         seed: Random seed of the brackets and of the matches that the judge calls equal.
-
     """
 
     model_id: str

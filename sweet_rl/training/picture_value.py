@@ -113,8 +113,8 @@ def train_picture_value(
         with training.accelerator.main_process_first():
             draw_pages((t.task.ground_truth for t in graded), folder, pictures)
         examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data, dataset, around)
-        training.begin(examples)
         model = training.with_value_head(load_vision_weights(training.weights, training.dtype))
+        training.begin(examples)
         if training.is_first:
             form.save(save_path)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}

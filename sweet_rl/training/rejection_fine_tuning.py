@@ -55,7 +55,7 @@ def train_imitation(
         else:
             kept = successful(training.read(Trajectory), min_reward, dataset)
             examples = encode_trajectories(kept, chat, data, dataset)
-        training.begin(examples)
         model = training.trainable(training.load_weights(training.weights))
+        training.begin(examples)
         objective = imitation_objective(examples, training.share_prompts(model))
         return training.fit(model, objective, examples, {"trajectories": len(examples)}, chat, together=1)

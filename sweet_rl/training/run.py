@@ -166,7 +166,7 @@ class Training:
             print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
 
     def begin(self, examples: Examples) -> None:
-        """Decide which examples are held out; what `overwrite` replaces is removed now.
+        """Decide which examples are held out; what `overwrite` replaces is removed now, after the model was loaded.
 
         Raises UserError if the tasks are not known.
         """

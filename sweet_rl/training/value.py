@@ -114,7 +114,7 @@ def train_value(
             examples = encode_trajectories(graded, chat, data, dataset, hint)
             check_both_classes(examples.labels, dataset)
             counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
-        training.begin(examples)
         model = training.with_value_head(training.load_weights(training.weights))
+        training.begin(examples)
         objective = value_objective(examples, how, training.share_prompts(model))
         return training.fit(model, objective, examples, counts, chat)
