@@ -89,7 +89,7 @@ def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpo
     assert "going on from step 2" in capsys.readouterr().out and (tmp_path / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("changes", [{}, {"bf16": True, "lora_rank": 2}, {"max_norm": 0.0}])
+@pytest.mark.parametrize("changes", [{"bf16": True, "lora_rank": 2}, {"max_norm": 0.0}])
 def test_a_learning_rate_that_bursts_the_weights_fails_again_and_is_never_complete(changes, flags, tmp_path):
     flags = flags | {"save_path": str(tmp_path), "learning_rate": 1e30, "warmup_ratio": 0.0} | changes
     for _ in range(2):
@@ -113,10 +113,8 @@ def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypat
         train(flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize(
-    "name", ["model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight", "model.norm.weight"]
-)
+@pytest.mark.parametrize("value", [float("nan"), -float("inf")])
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.norm.weight"])
 def test_a_model_with_nan_is_not_loaded_and_its_first_such_weight_is_named(name, value, model, tmp_path):
     broken = load_weights(model)
     names = [key for key, _ in broken.named_parameters()]

@@ -64,8 +64,8 @@ def test_the_newest_whole_checkpoint_is_continued_and_what_is_torn_is_written_ov
 
 def test_an_older_checkpoint_stays_until_the_newer_one_is_whole_and_the_best_one_after(tmp_path):
     checkpoints = Checkpoints(tmp_path, TrainingSettings(keep="best"), Files())
-    checkpoints.evaluated(3, 0.5)
-    for step in (3, 7):
+    for step, loss in ((1, 0.6), (3, 0.5), (7, 0.5)):
+        checkpoints.evaluated(step, loss)
         checkpoints.save(step, LOG)
     assert names(tmp_path) == {"checkpoint-3", "checkpoint-7"}
     checkpoints.engine.save = lambda folder: (folder / "no" / "folder").write_text("")
@@ -120,16 +120,6 @@ def test_all_processes_follow_the_clock_of_the_first(monkeypatch):
         monkeypatch.setattr("sweet_rl.training.checkpoints.broadcast_object_list", lambda values, first=first: [first])
         for minutes in (1e-9, 1e9):
             assert saved_steps(3, 10, save_minutes=minutes) == (saved, [])
-
-
-def test_the_best_checkpoint_is_that_of_the_lowest_evaluation():
-    kept = Checkpoints(None, TrainingSettings(keep="best"), engine=None)
-    for step, loss in ((2, 0.5), (4, 0.3), (6, 0.4), (8, 0.3)):
-        kept.evaluated(step, loss)
-    assert kept.best == {"step": 4, "loss": 0.3}
-    last = Checkpoints(None, TrainingSettings(), engine=None)
-    last.evaluated(2, 0.5)
-    assert last.best is None
 
 
 class Written:
