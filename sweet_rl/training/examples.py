@@ -131,9 +131,15 @@ def encode(
 def encode_pairs(
     pairs: Sequence[PreferencePair], chat: ChatFormat, data: DataSettings, path: str = "the dataset"
 ) -> Examples:
-    """Encode pairs: an example has the texts (chosen, rejected). Raises as `encode` and `pair_texts` do."""
-    rows = (Row(*pair_texts(pair, chat, data, path), pair.task_id) for pair in pairs)
-    return encode(rows, chat, data, path, "pairs")
+    """Encode pairs: an example has the texts (chosen, rejected). Raises as `encode` and `pair_parts` do."""
+
+    def rows() -> Iterator[Row]:
+        for pair in pairs:
+            parts, places = pair_parts(pair, chat, data, path)
+            texts = [encode_text(*text, chat, pair.tokenizer) for text in zip(parts, places, strict=True)]
+            yield Row(texts, places, pair.task_id)
+
+    return encode(rows(), chat, data, path, "pairs")
 
 
 def encode_replies(
@@ -144,7 +150,8 @@ def encode_replies(
     def rows() -> Iterator[Row]:
         seen = set()
         for pair in pairs:
-            (text, _), (place, _) = pair_texts(pair, chat, data, path)
+            (chosen, _), (place, _) = pair_parts(pair, chat, data, path)
+            text = encode_text(chosen, place, chat, pair.tokenizer)
             if text is None or text.key not in seen:
                 yield Row([text], [place], pair.task_id)
             seen.add(text and text.key)
@@ -173,13 +180,13 @@ def encode_trajectories(
             parts = trajectory_parts(trajectory, markup)
             if hint is not None:
                 parts = hint(parts, trajectory.task.ground_truth)
-            text = encode_text(parts, chat, trajectory.tokenizer, where)
+            text = encode_text(parts, where, chat, trajectory.tokenizer)
             yield Row([text], [where], trajectory.task.id, float(trajectory.reward == 1.0))
 
     return encode(rows(), chat, data, path, "trajectories")
 
 
-def encode_text(parts: list[Part], chat: ChatFormat, tokenizer: str | None, where: str) -> EncodedText | None:
+def encode_text(parts: list[Part], where: str, chat: ChatFormat, tokenizer: str | None) -> EncodedText | None:
     """The ids and the mask of trained tokens; None if the agent's turns have no token.
 
     Raises UserError naming `where` if no part is trained.
@@ -190,10 +197,10 @@ def encode_text(parts: list[Part], chat: ChatFormat, tokenizer: str | None, wher
     return EncodedText.build(ids, train, where)
 
 
-def pair_texts(
+def pair_parts(
     pair: PreferencePair, chat: ChatFormat, data: DataSettings, path: str
-) -> tuple[list[EncodedText | None], list[str]]:
-    """Both texts of a pair, and their places for errors.
+) -> tuple[list[list[Part]], list[str]]:
+    """The parts of both texts of a pair, and their places for errors.
 
     Of strings (released files) what follows each `response_template` is trained, or without one what follows their
     common beginning. Raises UserError naming a place if it is not known what the agent wrote.
@@ -202,12 +209,10 @@ def pair_texts(
     texts = [pair.chosen, pair.rejected]
     strings = [text for text in texts if isinstance(text, str)]
     if len(strings) == 2 and not data.response_template:
-        own = Markup(chat.reply_header, chat.eos_text, chat.bos_text)
-        _announce(own.header, chat.name)
-        parts = [_with_reply(parts) for parts in last_reply_parts(strings, own, places[0])]
-    else:
-        parts = [_parts(text, chat, data, place) for text, place in zip(texts, places, strict=True)]
-    return [encode_text(own, chat, pair.tokenizer, place) for own, place in zip(parts, places, strict=True)], places
+        _announce(chat.reply_header, chat.name)
+        markup = Markup(chat.reply_header, chat.eos_text, chat.bos_text)
+        return [_with_reply(parts) for parts in last_reply_parts(strings, markup, places[0])], places
+    return [_parts(text, chat, data, place) for text, place in zip(texts, places, strict=True)], places
 
 
 @cache

@@ -117,7 +117,7 @@ def test_training_sees_one_bos_the_agents_tokens_and_eos_only_where_the_file_has
     pairs = read_records(walk.folder / ("pairs_with_c.jsonl" if hint else "pairs.jsonl"), PreferencePair)
     for pair in pairs:
         for side in ("chosen", "rejected"):
-            encoded = encode_text(getattr(pair, side), walk.chat, pair.tokenizer, "a pair")
+            encoded = encode_text(getattr(pair, side), "a pair", walk.chat, pair.tokenizer)
             ids, train = expected_tokens(walk, rows[pair.extra[f"{side}_id"]], hint)
             assert encoded.ids.tolist() == ids
             assert encoded.train.tolist() == train
@@ -201,7 +201,7 @@ def test_the_actor_is_trained_on_the_sampled_tokens_after_the_prompt_of_the_file
         record = ranked[pair.id.rpartition("-")[0]]
         prompt = walk.ids(record.input)
         for text, half in ((pair.chosen, record.judge_result[:2]), (pair.rejected, record.judge_result[2:])):
-            encoded = encode_text(text, walk.chat, pair.tokenizer, "a pair")
+            encoded = encode_text(text, "a pair", walk.chat, pair.tokenizer)
             assert encoded.ids[: len(prompt)].tolist() == prompt
             assert encoded.train.tolist() == [False] * len(prompt) + [True] * (len(encoded) - len(prompt))
             assert encoded.ids[len(prompt) :].tolist() in [record.additional_token_ids[i] for i in half]
