@@ -9,7 +9,6 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 from accelerate.utils import broadcast_object_list
 
@@ -27,44 +26,29 @@ class Checkpoints:
     """Writes the checkpoints of a training, and continues from the newest one. All processes call its methods.
 
     A checkpoint holds the trained weights and the optimiser's state (`Engine.save`), and in `state.json` the number of
-    steps, the log and the best evaluation so far. Order, learning rate and random numbers follow from the step.
+    steps and the log. Order, learning rate and random numbers follow from the step.
     """
 
     def __init__(self, folder: Path, settings: TrainingSettings, engine: Engine):
         self.folder, self.settings, self.engine = folder, settings, engine
-        self.best: dict[str, Any] | None = None  # step and loss
         self.restart_clock()
 
     def restart_clock(self) -> None:
         """Begin the minutes until the next checkpoint by time."""
         self._written = time.monotonic()
 
-    def due(self, step: int, ends_epoch: bool) -> tuple[bool, bool]:
-        """Whether the model is evaluated after a step, and whether a checkpoint is written.
-
-        The model is evaluated every `save_steps` steps and at an epoch's end. A checkpoint is written every
-        `save_steps` steps, every `save_minutes` minutes, and to keep the best after each evaluation. By time it is
-        written only: another run would evaluate at another step. All processes follow the clock of the first.
-        """
-        how = self.settings
-        by_steps = bool(how.save_steps and step % how.save_steps == 0)
-        evaluated = by_steps or ends_epoch
-        return evaluated, by_steps or (evaluated and how.keep == "best") or self._late()
-
-    def _late(self) -> bool:
+    def due(self, step: int) -> bool:
+        """Whether a checkpoint is written after a step. All processes follow the clock of the first."""
+        if self.settings.save_steps and step % self.settings.save_steps == 0:
+            return True
         minutes = self.settings.save_minutes
         if minutes is None:
             return False
         (late,) = broadcast_object_list([time.monotonic() - self._written >= 60 * minutes])
         return late
 
-    def evaluated(self, step: int, loss: float) -> None:
-        """Remember the step with the lowest evaluation loss."""
-        if self.settings.keep == "best" and (self.best is None or loss < self.best["loss"]):
-            self.best = {"step": step, "loss": loss}
-
     def save(self, step: int, log: Log) -> None:
-        """Write a checkpoint. Older ones are removed when it is whole, all but the best."""
+        """Write a checkpoint. Older ones are removed when it is whole."""
         accelerator, partial = self.engine.accelerator, self.folder / PARTIAL
         path = self.folder / f"checkpoint-{step}"
         if accelerator.is_main_process:
@@ -74,12 +58,11 @@ class Checkpoints:
         self.engine.save(partial)
         accelerator.wait_for_everyone()
         if accelerator.is_main_process:
-            state = {"step": step, "best": self.best, "log": log.state(), "processes": accelerator.num_processes}
+            state = {"step": step, "log": log.state(), "processes": accelerator.num_processes}
             (partial / STATE).write_text(json.dumps(state))
             partial.rename(path)
-            best = self.best and self.folder / f"checkpoint-{self.best['step']}"
             for old in whole_checkpoints(self.folder):
-                if old not in (path, best):
+                if old != path:
                     shutil.rmtree(old)
         accelerator.wait_for_everyone()
         self.restart_clock()
@@ -111,14 +94,7 @@ class Checkpoints:
         state = json.loads((path / STATE).read_text())
         self.engine.load(path)
         log.restore(state["log"])
-        self.best = state["best"]
         return state["step"]
-
-    def load_best(self) -> int:
-        """Put the weights with the lowest evaluation loss into the model; returns their step."""
-        assert self.best is not None
-        self.engine.load(self.folder / f"checkpoint-{self.best['step']}")
-        return self.best["step"]
 
 
 def whole_checkpoints(folder: Path) -> list[Path]:

@@ -121,13 +121,12 @@ def train(
             epochs = step / steps_in_epoch
             due = step % settings.logging_steps == 0 or step == steps
             log.step(step, means, due, grad_norm=norm, learning_rate=rate, epoch=epochs)
-            evaluate_now, save_now = checkpoints.due(step, step % steps_in_epoch == 0 or step == steps)
-            if evaluate_now and len(held_out):
+            by_steps = settings.save_steps and step % settings.save_steps == 0
+            if len(held_out) and (by_steps or step % steps_in_epoch == 0 or step == steps):
                 began = time.perf_counter()
                 held_out_means = evaluate(model, objective, examples, held_out, step, engine)
                 log.evaluation(step, held_out_means, epochs, time.perf_counter() - began)
-                checkpoints.evaluated(step, held_out_means["loss"])
-            if save_now:
+            if checkpoints.due(step):
                 checkpoints.save(step, log)
     log.close()
     return steps

@@ -32,7 +32,6 @@ from sweet_rl.training.examples import Examples, split_by_task
 from sweet_rl.training.log import Log, tracker_names
 from sweet_rl.training.loop import Objective, train
 from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, round_weights, with_adapter
-from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 
@@ -65,13 +64,10 @@ class Training:
         data: DataSettings,
         overwrite: bool = False,
     ):
-        if settings.keep == "best" and data.eval_fraction == 0:
-            raise UserError("--keep best needs tasks to evaluate on: give --eval_fraction, for example 0.1.")
         if settings.lora_rank:
             require_peft()
         if settings.load_in_4bit:
             require_bitsandbytes("--load_in_4bit")
-        learning_rates(settings, steps=1)  # raises for a schedule that transformers does not have
         self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path
         self.settings, self.data, self.overwrite = settings, data, overwrite
         self.weights = model_path(pretrain)
@@ -195,8 +191,6 @@ class Training:
         summary: dict[str, Any] = {**counts, "held_out": len(self.split[1]), "dropped": dict(examples.counts)}
         summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
         summary["last"] = last_figures(log.history)
-        if self.settings.keep == "best":
-            summary["best_step"] = self.checkpoints.load_best()
         self._save(model, chat)
         if self.folder is not None:
             lines = "".join(json.dumps(line) + "\n" for line in log.history)

@@ -138,7 +138,6 @@ class TrainingSettings(AttentionSettings):
             whole share of the batch.
         max_pairs_per_prompt: Largest number of examples with the same prompt that stay together in a batch. The prompt
             is computed once for them. At 4, a batch of 8 may hold two distinct prompts only.
-        lr_scheduler: Name of a schedule of transformers (SchedulerType).
         warmup_ratio: Share of the steps in which the learning rate rises to its peak.
         weight_decay: Weight decay of AdamW, on all weights but biases and norms.
         max_norm: Gradient norm at which gradients are clipped.
@@ -156,8 +155,6 @@ class TrainingSettings(AttentionSettings):
         load_in_4bit: Keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
         save_steps: Number of optimiser steps between checkpoints, beside those by time; none or -1 for only these.
         save_minutes: Minutes between checkpoints; none for none by time. Only the newest checkpoint is kept.
-        keep: Weights that are kept: last (at the end) or best (of the evaluation with the lowest loss, each of which
-            then writes a checkpoint).
         logging_steps: Number of optimiser steps between lines of the log.
         report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
         seed: Random seed of the order of the examples, the held-out tasks and new weights.
@@ -171,7 +168,6 @@ class TrainingSettings(AttentionSettings):
     train_batch_size: int = 8
     micro_train_batch_size: Annotated[int | None, UNRECORDED] = None
     max_pairs_per_prompt: int = 4
-    lr_scheduler: str = "cosine"
     warmup_ratio: float = 0.03
     weight_decay: float = 0.0
     max_norm: float = 1.0
@@ -186,7 +182,6 @@ class TrainingSettings(AttentionSettings):
     load_in_4bit: bool = False
     save_steps: Annotated[int | None, UNRECORDED] = None
     save_minutes: Annotated[float | None, UNRECORDED] = 10.0
-    keep: Literal["last", "best"] = "last"
     logging_steps: Annotated[int, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"
     seed: int = 0

@@ -62,19 +62,14 @@ def test_the_newest_whole_checkpoint_is_continued_and_what_is_torn_is_written_ov
     assert engine.loaded == "checkpoint-10" and LOG.restored == [["a line"]]
 
 
-def test_an_older_checkpoint_stays_until_the_newer_one_is_whole_and_the_best_one_after(tmp_path):
-    checkpoints = Checkpoints(tmp_path, TrainingSettings(keep="best"), Files())
-    for step, loss in ((1, 0.6), (3, 0.5), (7, 0.5)):
-        checkpoints.evaluated(step, loss)
-        checkpoints.save(step, LOG)
-    assert names(tmp_path) == {"checkpoint-3", "checkpoint-7"}
+def test_an_older_checkpoint_stays_until_the_newer_one_is_whole(tmp_path):
+    checkpoints = Checkpoints(tmp_path, TrainingSettings(), Files())
+    checkpoints.save(7, LOG)
     checkpoints.engine.save = lambda folder: (folder / "no" / "folder").write_text("")
     with pytest.raises(FileNotFoundError):
         checkpoints.save(9, LOG)
-    assert names(tmp_path) == {"checkpoint-3", "checkpoint-7", PARTIAL}
-    checkpoints = Checkpoints(tmp_path, TrainingSettings(keep="best"), Files())
-    assert checkpoints.resume(LOG) == 7 and checkpoints.load_best() == 3
-    assert checkpoints.engine.loaded == "checkpoint-3"
+    assert names(tmp_path) == {"checkpoint-7", PARTIAL}
+    assert Checkpoints(tmp_path, TrainingSettings(), Files()).resume(LOG) == 7
 
 
 def test_under_zero_another_number_of_processes_is_refused_by_name(tmp_path):
@@ -85,41 +80,31 @@ def test_under_zero_another_number_of_processes_is_refused_by_name(tmp_path):
         Checkpoints(tmp_path, TrainingSettings(zero_stage=2), Files(processes=4)).newest()
 
 
-def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int], list[int]]:
-    """The steps after which checkpoints are written, and after which the model is evaluated."""
+def saved_steps(steps: int, **settings) -> list[int]:
+    """The steps after which checkpoints are written."""
     checkpoints = Checkpoints(None, TrainingSettings(**{"save_minutes": None, **settings}), engine=None)
-    saved, evaluated = [], []
+    saved = []
     for step in range(1, steps + 1):
-        evaluate_now, save_now = checkpoints.due(step, ends_epoch=step % steps_in_epoch == 0)
-        if save_now:
+        if checkpoints.due(step):
             saved.append(step)
             checkpoints.restart_clock()
-        if evaluate_now:
-            evaluated.append(step)
-    return saved, evaluated
+    return saved
 
 
-def test_checkpoints_are_written_by_steps_by_time_and_to_keep_the_best(monkeypatch):
+def test_checkpoints_are_written_by_steps_and_by_the_clock_of_the_first_process(monkeypatch):
     now = [0.0]
 
     def seconds():
         now[0] += 15  # per step
         return now[0]
 
-    assert saved_steps(10, 5) == ([], [5, 10])
-    assert saved_steps(10, 5, save_steps=4) == ([4, 8], [4, 5, 8, 10])
-    assert saved_steps(10, 5, keep="best") == ([5, 10], [5, 10])
-    monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=seconds))
-    saved, evaluated = saved_steps(20, 10, save_minutes=1)
-    assert evaluated == [10, 20], "a checkpoint by time is not evaluated: the next run would evaluate at another step"
-    assert 4 <= len(saved) <= 8
-
-
-def test_all_processes_follow_the_clock_of_the_first(monkeypatch):
+    assert saved_steps(10) == [] and saved_steps(10, save_steps=4) == [4, 8]
     for first, saved in ((False, []), (True, [1, 2, 3])):
-        monkeypatch.setattr("sweet_rl.training.checkpoints.broadcast_object_list", lambda values, first=first: [first])
-        for minutes in (1e-9, 1e9):
-            assert saved_steps(3, 10, save_minutes=minutes) == (saved, [])
+        with monkeypatch.context() as patch:
+            patch.setattr("sweet_rl.training.checkpoints.broadcast_object_list", lambda values, first=first: [first])
+            assert [saved_steps(3, save_minutes=minutes) for minutes in (1e-9, 1e9)] == [saved, saved]
+    monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=seconds))
+    assert 4 <= len(saved_steps(20, save_minutes=1)) <= 8
 
 
 class Written:

@@ -13,7 +13,7 @@ from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 
 @pytest.mark.parametrize("settings, message", [
-    ({"keep": "best"}, "--eval_fraction"), ({"report_to": "pigeon"}, "--report_to pigeon"),
+    ({"report_to": "pigeon"}, "--report_to pigeon"),
     ({"train_batch_size": 8, "micro_train_batch_size": 3}, "multiple"),
 ])  # fmt: skip
 def test_what_cannot_work_is_refused(settings, message):

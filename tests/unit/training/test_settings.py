@@ -79,7 +79,7 @@ def test_what_cannot_be_divided_is_refused(settings, named):
 
 def test_what_changes_the_pace_only_is_not_recorded():
     recorded = to_settings(TrainingSettings(seed=3))
-    assert recorded["seed"] == 3 and {"learning_rate", "max_pairs_per_prompt", "zero_stage", "keep"} <= recorded.keys()
+    assert recorded["seed"] == 3 and {"learning_rate", "max_pairs_per_prompt", "zero_stage"} <= recorded.keys()
     memory = {"micro_train_batch_size", "gradient_checkpointing", "adam_offload"}
     assert not memory & recorded.keys()
     assert not {"save_steps", "save_minutes", "logging_steps", "report_to", "attention"} & recorded.keys()
