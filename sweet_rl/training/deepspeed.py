@@ -17,7 +17,6 @@ from accelerate.utils import DeepSpeedPlugin, get_int_from_env
 from torch import Tensor
 
 from sweet_rl.runs.cli import packaged_config
-from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import divided_batch
 from sweet_rl.training.engine import TIMEOUT, Engine
 from sweet_rl.training.optimizer import make_optimizer
@@ -35,6 +34,8 @@ class Zero(Engine):
         self.plugin = self.accelerator.state.deepspeed_plugin
 
     def make_accelerator(self) -> Accelerator:
+        from deepspeed import init_distributed
+
         micro, accumulated = divided_batch(self.settings, get_int_from_env(("WORLD_SIZE",), 1))
         config = deepspeed_config(self.settings, micro, accumulated)
         name_lone_process()
@@ -46,8 +47,6 @@ class Zero(Engine):
         accelerator = Accelerator(
             mixed_precision="no", deepspeed_plugin=plugin, gradient_accumulation_steps=accumulated
         )
-        from deepspeed import init_distributed
-
         init_distributed()  # ZeRO-3 splits weights while they load
         return accelerator
 
@@ -104,16 +103,7 @@ class Zero(Engine):
 
 
 def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: int = 1) -> dict[str, Any]:
-    """The configuration of the ZeRO stage, for micro-batches of `micro` examples of which `accumulated` are added up.
-
-    Raises UserError if DeepSpeed is not installed.
-    """
-    try:
-        import deepspeed  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "--zero_stage needs DeepSpeed: pip install deepspeed. Without --zero_stage plain torch trains."
-        ) from error
+    """The configuration of the ZeRO stage; the gradients of `accumulated` micro-batches of `micro` examples add up."""
     config = json.loads((CONFIGS / f"zero{settings.zero_stage}.json").read_text()) | {
         "bf16": {"enabled": settings.bf16},
         "gradient_clipping": settings.max_norm,

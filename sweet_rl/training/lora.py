@@ -10,17 +10,8 @@ import torch
 
 from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head
 from sweet_rl.models.weights import load_weights, save_weights
-from sweet_rl.runs.errors import UserError
 
 FOLDER = "adapter"
-
-
-def require_peft() -> None:
-    """Raise UserError if peft is not installed."""
-    try:
-        import peft  # noqa: F401
-    except ImportError as error:
-        raise UserError("--lora_rank needs peft: pip install peft. Without it all weights are trained.") from error
 
 
 def with_adapter(

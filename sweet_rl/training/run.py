@@ -31,7 +31,7 @@ from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import Examples, split_by_task
 from sweet_rl.training.log import Log, tracker_names
 from sweet_rl.training.loop import Objective, train
-from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, round_weights, with_adapter
+from sweet_rl.training.lora import FOLDER, merge_adapter, round_weights, with_adapter
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
 
@@ -65,7 +65,7 @@ class Training:
         overwrite: bool = False,
     ):
         if settings.lora_rank:
-            require_peft()
+            import peft  # noqa: F401  # if it is missing, before anything is computed
         if settings.load_in_4bit:
             require_bitsandbytes("--load_in_4bit")
         self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path

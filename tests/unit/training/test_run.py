@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.errors import UserError, extras_named
 from sweet_rl.training.run import Training, make_engine
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
@@ -22,13 +22,13 @@ def test_what_cannot_work_is_refused(settings, message):
 
 
 @pytest.mark.parametrize("module, settings, message", [
-    ("peft", {"lora_rank": 4}, "pip install peft"),
+    ("peft", {"lora_rank": 4}, "peft"),
     ("bitsandbytes", {"lora_rank": 4, "load_in_4bit": True}, "--load_in_4bit needs bitsandbytes"),
-    ("deepspeed", {"zero_stage": 2}, "pip install deepspeed"),
+    ("deepspeed", {"zero_stage": 2}, "deepspeed"),
 ])  # fmt: skip
 def test_a_package_that_is_missing_is_named(monkeypatch, module, settings, message):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message), extras_named():
         Training("model", "dataset", "out", TrainingSettings(**settings), DataSettings())
 
 
