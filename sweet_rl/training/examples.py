@@ -97,7 +97,9 @@ def encode(
     """
     examples = Examples([], np.zeros((0, 1), dtype=np.int64), [], Counter() if counts is None else counts)
     numbers: dict[tuple[Path | None, bytes], int] = {}
-    kept, seen, remedy = [], 0, f"Give --max_len {chat.context}: such examples are left out."
+    remedy = f"Give --max_len {chat.context}: such examples are left out."
+    kept: list[list[int]] = []
+    seen = 0
     for row in rows:
         seen += 1
         texts = [text for text in row.texts if text is not None]
@@ -113,12 +115,13 @@ def encode(
                 if (row.picture, text.key) not in numbers:
                     numbers[row.picture, text.key] = len(examples.texts)
                     examples.texts.append(text)
-                    examples.pictures += [row.picture] if row.picture else []
-            examples.counts[NO_EOS] += any(text.ids[-1] not in chat.eos_ids for text in texts)
+                    if row.picture is not None:
+                        examples.pictures.append(row.picture)
+            if any(text.ids[-1] not in chat.eos_ids for text in texts):
+                examples.counts[NO_EOS] += 1
             kept.append([numbers[row.picture, text.key] for text in texts])
             examples.tasks.append(row.task)
             examples.labels.append(row.label)
-    examples.counts = +examples.counts
     if not kept:
         reasons = "; ".join(f"{n} {why}" for why, n in examples.counts.items()) or "the file is empty"
         raise UserError(
@@ -154,7 +157,8 @@ def encode_replies(
             text = encode_text(chosen, place, chat, pair.tokenizer)
             if text is None or text.key not in seen:
                 yield Row([text], [place], pair.task_id)
-            seen.add(text and text.key)
+            if text is not None:
+                seen.add(text.key)
 
     return encode(rows(), chat, data, path, "texts")
 

@@ -91,11 +91,14 @@ class Log:
 
     def _write(self, step: int, line: dict[str, Any]) -> None:
         self.history.append(line | {"step": step})
-        tracked = {name.replace("eval_", "eval/") if "eval_" in name else f"train/{name}": line[name] for name in line}
-        self.accelerator.log(tracked, step=step)
+        self.accelerator.log({_tracked(name): value for name, value in line.items()}, step=step)
         text = ", ".join(f"{name} {line[name]:.4g}" for name in SHOWN if name in line)
         if text:
             self._bar.set_postfix_str(text, refresh=False)
+
+
+def _tracked(name: str) -> str:
+    return f"eval/{name.removeprefix('eval_')}" if name.startswith("eval_") else f"train/{name}"
 
 
 def add_to(sums: dict[str, Tensor], figures: Mapping[str, Tensor]) -> None:
