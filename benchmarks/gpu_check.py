@@ -262,7 +262,8 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
         name += " in bfloat16"
     settings = TrainingSettings(
         learning_rate=1e-6, train_batch_size=4 * scale.turns, max_pairs_per_prompt=4, logging_steps=1,
-        bf16=not too_large, gradient_checkpointing=True, lora_rank=LORA_RANK if lora else None, lr_scheduler="constant",
+        bf16=not too_large, gradient_checkpointing=True, lora_rank=LORA_RANK if lora else None,
+        min_learning_rate_ratio=1.0,
         warmup_ratio=0.0, save_minutes=None,  # a checkpoint has up to 16 bytes per parameter
     )  # fmt: skip
     if not too_large and not lora:

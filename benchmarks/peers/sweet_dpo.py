@@ -31,7 +31,7 @@ def main(job_path: str, result_path: str) -> None:
     torch.set_num_threads(job["threads"])
     settings = TrainingSettings(
         learning_rate=job["learning_rate"], train_batch_size=job["batch"], micro_train_batch_size=job["batch"],
-        lr_scheduler="constant", warmup_ratio=0.0, logging_steps=1, max_pairs_per_prompt=job["batch"],
+        min_learning_rate_ratio=1.0, warmup_ratio=0.0, logging_steps=1, max_pairs_per_prompt=job["batch"],
         save_minutes=None,
         gradient_checkpointing=job["gradient_checkpointing"], adam_betas=(0.9, 0.999),  # TRL's
     )  # fmt: skip

@@ -211,5 +211,4 @@ def load_critic(settings: dict, where: str) -> TurnScorer:
             "dialogues: give reference_model_id, the model that the critic was trained from; or the critic_type pmi, "
             "which needs one model only."
         )
-    chosen.check_models()
     return TurnScorer(chosen)

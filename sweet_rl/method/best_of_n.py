@@ -15,18 +15,15 @@ from sweet_rl.runs.records import Part, Task, TurnCandidates
 
 
 def best_of_n(critic: ChosenCritic) -> SelectorSettings:
-    """How dialogues choose the best of several candidates by a critic. Raises UserError if a model is not there."""
-    critic.check_models()
+    """How dialogues choose the best of several candidates by a critic."""
     return SelectorSettings(critic.to_settings(), critic.inputs(), lambda: BestCandidate(critic.load()))
 
 
 class BestCandidate:
     """Chooses the candidate with the highest score, the first of equal ones (a `dialogues.play.CandidateSelector`).
 
-    Turns of different dialogues that wait at the same time are scored in one call, at most `critic.turns_per_call`.
-
-    Args:
-        critic: The critic. Its `chat` lays out the prompt if the agent's own prompt is not known.
+    Turns of different dialogues that wait at the same time are scored in one call, at most `critic.turns_per_call`. The
+    critic's `chat` lays out the prompt if the agent's own prompt is not known.
     """
 
     def __init__(self, critic: CheckedCritic) -> None:
@@ -42,12 +39,7 @@ class BestCandidate:
         completions: Sequence[Completion],
         tokenizer: str | None = None,
     ) -> int:
-        """The index of the candidate to play. Arguments as in `dialogues.play.CandidateSelector`.
-
-        Raises:
-            ModelError: The critic's server failed.
-            UserError: The critic cannot score the turn.
-        """
+        """The index of the candidate to play. Arguments as in `dialogues.play.CandidateSelector`."""
         turn = self._turn(task, messages, prompt, completions, tokenizer)
         places = turn.with_tokens()
         if not places:  # all were cut before their first token

@@ -14,11 +14,8 @@ from sweet_rl.runs.records import Message, Part, TurnCandidates
 def prompt_parts(record: TurnCandidates, bos_text: str = "") -> list[Part]:
     """The turn's prompt as parts that are all untrained; the agent's earlier turns in it are marked `turn`.
 
-    A prompt that is one string (released files) becomes one part of markup.
-
-    Args:
-        record: The candidates of a turn.
-        bos_text: Text that becomes a part of its own if such a string begins with it, so that a hint can follow it.
+    A prompt that is one string (released files) becomes one part of markup; if it begins with `bos_text`, that becomes
+    a part of its own, so that a hint can follow it.
     """
     if not isinstance(record.input, str):
         return [part | {"train": False} | ({"turn": True} if part["train"] else {}) for part in record.input]
@@ -44,16 +41,10 @@ def completion_part(record: TurnCandidates, index: int, eos_text: str) -> Part:
 
 
 def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> list[EncodedText]:
-    """The token ids of each candidate after the turn's prompt.
+    """The token ids of each candidate after the turn's prompt, which with `hint` shows the reference solution.
 
-    Args:
-        record: The candidates of a turn.
-        chat: Chat format of the model that scores them.
-        hint: Whether the prompt shows the reference solution.
-
-    Raises:
-        UserError: The record has no candidates, no task to take the solution from, or a candidate that is empty or too
-            long for the model.
+    Raises UserError if the record has no candidates, no task to take the solution from, or a candidate that is empty or
+    too long for the model of `chat`.
     """
     check_candidates(record, hint)
     prompt = prompt_parts(record, chat.bos_text)
@@ -72,12 +63,8 @@ def encoded_candidates(record: TurnCandidates, chat: ChatFormat, hint: bool) -> 
 def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[list[float]] | list[float]:
     """The log-probs with which the candidates were sampled: for each candidate [tokens], or their mean.
 
-    Args:
-        record: The candidates of a turn.
-        normalize: As in `advantage`. With "none", a released record's sums are given, each as a list of one.
-
-    Raises:
-        UserError: The record does not have them, or not one for each token.
+    With `normalize` "none" a released record's sums are given, each as a list of one. Raises UserError if the record
+    does not have log-probs, or not one for each token.
     """
     values = record.additional_reference_logprobs
     sums = record.extra.get("additional_reference_logprobs_sum")

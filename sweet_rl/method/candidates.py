@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from sweet_rl.models.texts.released_texts import refuse_unasked
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Message, Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
+from sweet_rl.runs.records import Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, shard_of, write_results
 
@@ -44,24 +44,12 @@ class CandidateSettings:
     exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise UserError(f"--concurrency is {self.concurrency}; it must be at least 1.")
-
 
 def sample_tasks(trajectories: Sequence[Trajectory], fraction: float, seed: int) -> list[Trajectory]:
     """The trajectories of a random sample of the tasks, in the order of the file.
 
     All trajectories of a task are kept or none. With the same seed, a larger fraction contains the tasks of a smaller
-    one.
-
-    Args:
-        trajectories: All trajectories.
-        fraction: Share of the tasks; at least one task is kept.
-        seed: Random seed of the sample.
-
-    Raises:
-        UserError: The fraction is not above 0 and at most 1.
+    one. Raises UserError if the fraction, of which at least one task is kept, is not above 0 and at most 1.
     """
     if not 0 < fraction <= 1:
         raise UserError(f"--data_fraction is {fraction}; it must be above 0 and at most 1 (1 takes every task).")
@@ -96,20 +84,18 @@ def turns_of(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCandid
                 refuse_unasked(trajectory, place)
             prompt, tokenizer = chat.prompt(before, trajectory.tokenizer), chat.fingerprint
         sampled = message.get("output")
-        dialogue: list[Message] = [{"role": row["role"], "content": row["content"]} for row in before]
-        turns.append(
-            TurnCandidates(
-                input=prompt,
-                older_output=message["content"] if sampled is None else sampled,
-                additional_outputs=[],
-                id=f"{trajectory.id}-{len(turns)}",
-                task=trajectory.task,
-                turn=len(turns),
-                tokenizer=tokenizer,
-                dialogue=dialogue,
-            )
+        turn = TurnCandidates(
+            input=prompt,
+            older_output=message["content"] if sampled is None else sampled,
+            additional_outputs=[],
+            id=f"{trajectory.id}-{len(turns)}",
+            task=trajectory.task,
+            turn=len(turns),
+            tokenizer=tokenizer,
+            dialogue=[{"role": row["role"], "content": row["content"]} for row in before],
         )
-        turns[-1].where = trajectory.where
+        turn.where = trajectory.where
+        turns.append(turn)
     return turns
 
 
@@ -131,19 +117,15 @@ async def sample_candidates(turn: TurnCandidates, model: ChatModel, sampling: Sa
 
 def with_candidates(turn: TurnCandidates, completions: Sequence[Completion]) -> TurnCandidates:
     """The turn with these candidates; log-probs or token ids that one of them lacks are None for all."""
+    logprobs: list[Any] = [completion.logprobs for completion in completions]
+    ids: list[Any] = [completion.token_ids for completion in completions]
     return replace(
         turn,
         additional_outputs=[completion.text for completion in completions],
-        additional_reference_logprobs=_known(completion.logprobs for completion in completions),
-        additional_token_ids=_known(completion.token_ids for completion in completions),
+        additional_reference_logprobs=None if None in logprobs else logprobs,
+        additional_token_ids=None if None in ids else ids,
         additional_finish_reasons=[completion.finish_reason for completion in completions],
     )
-
-
-def _known(values: Iterable[Any]) -> list[Any] | None:
-    """The values, or None if one of them is not known."""
-    values = list(values)
-    return None if None in values else values
 
 
 def sample_file(
@@ -156,15 +138,6 @@ def sample_file(
     step: StepSettings,
 ) -> dict[str, Any]:
     """Write candidates for every turn of a file of trajectories. A killed run continues with the same call.
-
-    Args:
-        settings: The policy, and which trajectories are taken.
-        sampling: How candidates are sampled; `n` is their number per turn.
-        model: Where the policy runs.
-        calls: How it is called.
-        input_path: Trajectories.
-        output_path: Candidates, one line per turn.
-        step: Shard, and whether an older output is replaced.
 
     Returns:
         The summary: tasks, trajectories, trajectories_read, failed_dialogues_left_out, and those of `sample_turns`.

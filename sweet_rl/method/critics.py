@@ -1,4 +1,4 @@
-"""What a critic is, how every critic is asked, and how `--critic_type` chooses one: a built-in one, or a user's file.
+"""What a critic is, how it is asked, and how `--critic_type` chooses one: a built-in one, or a user's file.
 
 docs/critics.md shows a critic of 15 lines.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +17,6 @@ from typing import Any, Protocol
 from sweet_rl.method.judge import JudgeSettings, load_judge
 from sweet_rl.method.sweet_critic import PmiSettings, SweetSettings, TokenCredit, load_pmi, load_sweet_critic
 from sweet_rl.method.value_critic import ValueCriticSettings, load_value_critic
-from sweet_rl.models.weights import load_config, model_input
 from sweet_rl.runs.cli import build, to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates
@@ -60,70 +58,51 @@ class CheckedCritic:
     """
 
     def __init__(self, critic: Critic, name: str = "critic") -> None:
-        if not callable(getattr(critic, "scores", None)):
-            raise UserError(f"--critic_type {name}: a {type(critic).__name__} has no method scores(records).")
         self.critic, self.name = critic, name
         self.eos_text: str | None = getattr(critic, "eos_text", None)
         self.turns_per_call: int = getattr(critic, "turns_per_call", 64)
         self.calls_at_once: int = getattr(critic, "calls_at_once", 1)
         self.chat = getattr(critic, "chat", None)
+        self._calls = asyncio.Semaphore(self.calls_at_once)
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """Return the critic's scores. Raises UserError unless there is one finite number per candidate."""
-        scores = await _call(self.critic.scores, records)
-        where = f"--critic_type {self.name}: scores(records) gave"
+        scores = [list(map(float, values)) for values in await self._call("scores", records)]
         if len(scores) != len(records):
-            raise UserError(f"{where} {len(scores)} values for {len(records)} records; expected a list for each.")
+            raise UserError(f"--critic_type {self.name}: scores() gave {len(scores)} lists for {len(records)} records.")
         for record, values in zip(records, scores, strict=True):
             count = len(record.additional_outputs)
-            if len(values) != count:
-                raise UserError(f"{where} {len(values)} values for the {count} candidates of {record.id!r}.")
-            for number, value in enumerate(values):
-                if not _is_finite(value):
-                    raise UserError(
-                        f"{where} {value!r} for candidate {number} of {record.id!r}; expected a finite number."
-                    )
-        return [[float(value) for value in values] for values in scores]
+            if len(values) != count or not all(map(math.isfinite, values)):
+                raise UserError(
+                    f"--critic_type {self.name}: scores() gave {values} for the {count} candidates of {record.id!r}; "
+                    "expected a finite number for each."
+                )
+        return scores
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
         """Return what the scores are made of; None if the critic does not offer it."""
-        method = getattr(self.critic, "token_credit", None)
-        return None if method is None else await _call(method, records)
+        return await self._call("token_credit", records) if getattr(self.critic, "token_credit", None) else None
 
     async def close(self) -> None:
         """Release what the critic holds."""
         if hasattr(self.critic, "close"):
-            await _call(self.critic.close)
+            await self._call("close")
 
-
-async def _call(method: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a coroutine function, or a plain function in a thread."""
-    if inspect.iscoroutinefunction(method):
-        return await method(*arguments)
-
-    def call() -> Any:
-        try:
-            return method(*arguments)
-        except StopIteration as error:  # of a `next` in a user's critic: asyncio would wait for ever
-            raise RuntimeError("the critic raised StopIteration") from error
-
-    return await asyncio.to_thread(call)
-
-
-def _is_finite(value: Any) -> bool:
-    try:
-        return math.isfinite(value)
-    except (TypeError, OverflowError):  # of a text; of 10**400
-        return False
+    async def _call(self, name: str, *arguments: Any) -> Any:
+        """Call a method of the critic: a coroutine function, or a plain function in a thread."""
+        method = getattr(self.critic, name)
+        async with self._calls:
+            if inspect.iscoroutinefunction(method):
+                return await method(*arguments)
+            return await asyncio.to_thread(method, *arguments)
 
 
 @dataclass(frozen=True)
 class CriticType:
     """A kind of critic: what a critic's file defines as `CRITIC`.
 
-    The settings may have three methods: `models()` returns the names of the language models that the critic loads (they
-    are checked before anything is written, and hashed), `inputs()` the paths of other files that it reads, and
-    `to_settings()` what the manifest records, by default all fields that are not UNRECORDED.
+    The settings may have two methods: `inputs()` returns the paths of the files and model folders that are read (they
+    are hashed), and `to_settings()` what the manifest records, by default all fields that are not UNRECORDED.
 
     Attributes:
         settings: Dataclass of the settings. Its fields are checked against their annotations.
@@ -144,18 +123,6 @@ CRITICS = {
 }
 
 
-def load_critic_type(name: str) -> CriticType:
-    """Return the kind of critic that `--critic_type` names.
-
-    Args:
-        name: Key of `CRITICS`, or path of a Python file that defines `CRITIC`.
-
-    Raises:
-        UserError: There is no such name or file, the file cannot be imported, or its `CRITIC` is no `CriticType`.
-    """
-    return named_or_loaded(name, CRITICS, "CRITIC", "--critic_type", CriticType, "docs/critics.md")
-
-
 @dataclass(frozen=True)
 class ChosenCritic:
     """A critic by name with its settings, checked when they are first used.
@@ -171,7 +138,7 @@ class ChosenCritic:
     @cached_property
     def kind(self) -> CriticType:
         """The kind of critic. Raises UserError if there is none of this name, or its file cannot be used."""
-        return load_critic_type(self.critic_type)
+        return named_or_loaded(self.critic_type, CRITICS, "CRITIC", "--critic_type", CriticType, "docs/critics.md")
 
     @cached_property
     def settings(self) -> Any:
@@ -179,7 +146,7 @@ class ChosenCritic:
         return build(self.kind.settings, self.given, f"--critic_type {self.critic_type}")
 
     def load(self) -> CheckedCritic:
-        """Load the critic. Raises UserError if a model is not there, or the critic has no `scores`."""
+        """Load the critic. Raises UserError if a model is not there."""
         return CheckedCritic(self.kind.load(self.settings), self.critic_type)
 
     def to_settings(self) -> dict[str, Any]:
@@ -190,31 +157,15 @@ class ChosenCritic:
             return {"critic_type": self.critic_type, **recorded}
         return {"critic_type": Path(self.critic_type).name, "critic_settings": recorded}
 
-    def models(self) -> list[str]:
-        """Names of the language models that the critic loads in its process."""
-        return self.settings.models() if hasattr(self.settings, "models") else []
-
-    def check_models(self) -> None:
-        """Raise UserError if a model cannot be loaded."""
-        for model in self.models():
-            load_config(model)
-
     def inputs(self) -> list[str]:
-        """Paths of all files and folders that are read: the critic's own file, its models, and what it names."""
+        """Paths of all files and folders that are read: the critic's own file, and what its settings name."""
         file = [] if self.critic_type in CRITICS else [self.critic_type]
-        folders = [path for model in self.models() if (path := model_input(model))]
-        return file + folders + (self.settings.inputs() if hasattr(self.settings, "inputs") else [])
-
-
-SHARED = ("model_id", "hostname", "tokenizer", "api_key_variable")
-"""Flags of the SWEET critic that other critics take too, if they have such a setting."""
+        return file + (self.settings.inputs() if hasattr(self.settings, "inputs") else [])
 
 
 @dataclass(frozen=True)
 class CriticFlags(SweetSettings):
-    """The critic: the SWEET critic with these settings, or one of another type with `critic_settings`.
-
-    Of the SWEET critic's flags a critic of another type takes those of SHARED, if it has such settings.
+    """The critic. Flags that are given, and `critic_settings`, are its settings; one that it does not have is refused.
 
     Attributes:
         model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it
@@ -222,8 +173,7 @@ class CriticFlags(SweetSettings):
         critic_type: Critic: log_ratio (the SWEET critic: advantage, equation 3 of the paper), pmi (one language model
             with and without the reference solution, untrained), value (model of train_value.py), judge (language model
             that compares candidates, knockout), or the path of a Python file with a CRITIC (docs/critics.md).
-        critic_settings: Settings of the critic by name, as JSON, or a mapping in a config; for every critic but
-            log_ratio, whose settings are flags.
+        critic_settings: Further settings of the critic by name, as JSON, or a mapping in a config.
 
     Raises:
         UserError: A setting that the critic does not have, or a missing one.
@@ -240,20 +190,8 @@ class CriticFlags(SweetSettings):
     @cached_property
     def chosen(self) -> ChosenCritic:
         """The critic with the settings that the flags and `critic_settings` give."""
-        kind, settings = f"--critic_type {self.critic_type}", self.critic_settings or {}
-        names = [one.name for one in fields(self) if one.name not in ("critic_type", "critic_settings")]
-        defaults = {one.name: one.default for one in fields(self)}
-        flags = {name: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
-        for name, value in flags.items():
-            if name in settings:
-                raise UserError(f"--{name} is in --critic_settings too: give it once.")
-            if self.critic_type != "log_ratio" and name not in SHARED:
-                raise UserError(
-                    f"--{name} is a flag of --critic_type log_ratio. For {kind} give it as "
-                    f"--critic_settings '{json.dumps({name: value})}'."
-                )
-        chosen = ChosenCritic(self.critic_type, {**flags, **settings})
-        required = [one.name for one in fields(chosen.kind.settings) if one.default is MISSING]
-        if "model_id" in required and "model_id" not in chosen.given:
-            raise UserError(f"missing: --model_id (no default), for {kind}. See --help.")
-        return chosen
+        given = {flag.name: getattr(self, flag.name) for flag in fields(self)}
+        flags = {flag.name: given[flag.name] for flag in fields(SweetSettings) if given[flag.name] != flag.default}
+        if not self.model_id:
+            del flags["model_id"]
+        return ChosenCritic(self.critic_type, {**flags, **(self.critic_settings or {})})

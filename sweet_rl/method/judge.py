@@ -18,7 +18,6 @@ from sweet_rl.models.settings import ModelSettings
 from sweet_rl.models.texts.chat import spoken_candidates
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, to_settings
-from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, hash_rows, seed_for
 
 SOLUTION = "\nThe right result, which the engineer cannot see:\n\n<solution>\n{ground_truth}\n</solution>\n"
@@ -45,9 +44,6 @@ class JudgeSettings:
             is sent to OpenAI's own API only.
         concurrency: Number of turns that the judge has in progress.
         seed: Random seed of the brackets and of the matches that the judge calls equal.
-
-    Raises:
-        UserError: A concurrency below 1.
     """
 
     model_id: str
@@ -60,8 +56,6 @@ class JudgeSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise UserError(f"--concurrency is {self.concurrency}; it must be at least 1.")
         self.server()
 
     def server(self) -> ModelSettings:
@@ -84,13 +78,6 @@ class JudgeCritic:
     The model is asked twice about each match, the second time with the two messages exchanged, so that a preference for
     the first place cancels out. If the verdicts contradict each other, or one cannot be read, the winner is drawn at
     random. Equal texts enter once. The same seed gives the same brackets and draws.
-
-    Args:
-        model: The judge.
-        prompt_template: Text of `judge_prompt`.
-        hint: Whether the judge sees the reference solution.
-        seed: Random seed of brackets and draws.
-        calls_at_once: Number of turns in progress.
     """
 
     turns_per_call = 1

@@ -9,6 +9,7 @@ from itertools import islice
 
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.critics import ChosenCritic
+from sweet_rl.method.sweet_critic import LocalModel
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, read_records
 from sweet_rl.runs.run import Run, open_run
@@ -24,12 +25,7 @@ def rank_file(
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
-    Args:
-        critic: The critic.
-        input_path: Candidates of sample_best_of_n.py.
-        output_path: The same records, ranked.
-        step: Part of the input.
-        place_answers: Whether candidates that answer stand where `answer_rewards` puts them (`placed`).
+    With `place_answers` candidates that answer stand where `answer_rewards` puts them (`placed`).
 
     Returns:
         The summary: turns, candidates, and the numbers of empty candidates, and of turns without another one, that
@@ -47,17 +43,23 @@ def rank_file(
         read = list(shard_of(read_records(input_path, TurnCandidates, step.limit), step.shard))
         if not read:
             raise UserError(f"--shard {step.shard}: there are fewer records in {input_path} than shards. Use fewer.")
-        if place_answers:
-            _check_rewards(read, input_path)
+        for record in read:
+            if place_answers and record.answer_rewards is None:
+                raise UserError(
+                    f"{input_path}: candidates {record.id!r} have no answer_rewards, which --place_answers needs. Run "
+                    "grade_candidates.py on the file and rank its output."
+                )
         records = [record.without_empty() for record in read if record.with_tokens() or not record.additional_outputs]
         if not records:
             raise UserError(f"{input_path}: no candidate has a single token, so there is nothing to rank.")
         summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
         if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
             summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
-        critic.check_models()
-        if critic.models() and step.shard is None and (gpus := _gpus()) > 1:
-            print(f"this process ranks on one of {gpus} GPUs; docs/train.md shows how each of them ranks a part")
+        if isinstance(critic.settings, LocalModel) and not getattr(critic.settings, "hostname", None):
+            import torch
+
+            if (gpus := torch.cuda.device_count()) > 1:
+                print(f"this process ranks on one of {gpus} GPUs; docs/train.md shows how each ranks a part")
         asyncio.run(_rank(run, records, critic, place_answers))
         run.sort(record.id for record in records)
         return run.finish(summary)
@@ -84,10 +86,7 @@ async def _rank(run: Run, records: Sequence[TurnCandidates], critic: ChosenCriti
 def ranked(record: TurnCandidates, scores: list[float], eos_text: str | None) -> TurnCandidates:
     """The record with judge_scores and judge_result (indices of candidates, best first).
 
-    Args:
-        record: The candidates of a turn.
-        scores: One score per candidate.
-        eos_text: EOS of the critic, recorded if the record does not name one.
+    The critic's `eos_text` is recorded if the record does not name one.
     """
     eos_text = eos_text if record.eos_text is None else record.eos_text
     return dataclasses.replace(record, judge_scores=scores, judge_result=order_by_score(scores), eos_text=eos_text)
@@ -103,18 +102,3 @@ def placed(record: TurnCandidates, scores: Sequence[float]) -> list[float]:
         score if reward is None else score + (shift if reward == 1.0 else -shift)
         for score, reward in zip(scores, record.answer_rewards or [None] * len(scores), strict=True)
     ]
-
-
-def _check_rewards(records: Sequence[TurnCandidates], path: str) -> None:
-    for record in records:
-        if record.answer_rewards is None:
-            raise UserError(
-                f"{path}: candidates {record.id!r} have no answer_rewards, which --place_answers needs. Run "
-                "grade_candidates.py on the file and rank its output."
-            )
-
-
-def _gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()

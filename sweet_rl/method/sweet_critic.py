@@ -64,9 +64,13 @@ class LocalModel(AttentionSettings):
 
         return torch.cuda.is_available()
 
-    def models(self) -> list[str]:
-        """Names of the models that are loaded."""
+    def scored_by(self) -> list[str]:
+        """Names of all models that score."""
         return [self.model_id]
+
+    def inputs(self) -> list[str]:
+        """The folders of the models that are on this machine."""
+        return [path for name in self.scored_by() if (path := model_input(name))]
 
     def to_settings(self) -> dict[str, Any]:
         """The settings that the scores depend on."""
@@ -93,28 +97,12 @@ class PmiSettings(LocalModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hostname and self.bf16 is not None:
-            raise UserError("bf16 is for a critic in this process; a server has the number format it was started with.")
-        if self.tokenizer and not self.hostname:
-            raise UserError("a tokenizer is for a critic on a server: give its hostname, or leave the tokenizer out.")
         self.server()
 
     def server(self) -> tuple[list[str], str | None]:
         """The base URLs of the servers, and their key. Raises UserError if one cannot be used."""
         urls = [base_url(name) for name in split_hostnames(self.hostname)]
         return urls, api_key(self.api_key_variable, urls) if urls else None
-
-    def scored_by(self) -> list[str]:
-        """Names of all models that give log-probs."""
-        return [self.model_id]
-
-    def models(self) -> list[str]:
-        return [] if self.hostname else self.scored_by()
-
-    def inputs(self) -> list[str]:
-        """The folders of models on a server that are on this machine too."""
-        found = map(model_input, self.scored_by() if self.hostname else [])
-        return [path for path in found if path]
 
     def to_settings(self) -> dict[str, Any]:
         return to_settings(self) if self.hostname else super().to_settings()
@@ -143,8 +131,6 @@ class SweetSettings(PmiSettings):
             raise UserError(
                 "--reference sampled takes the stored log-probs; --reference_model_id is for seed_without_c and seed."
             )
-        if self.reference == "seed_without_c" and self.no_prompt:
-            raise UserError("--no_prompt hides the solution from critic and reference: --reference seed says that.")
 
     @property
     def reference_kind(self) -> str:
@@ -182,13 +168,9 @@ class SweetSettings(PmiSettings):
 
 @dataclass(frozen=True)
 class TokenCredit:
-    """The score of a candidate and what it is made of.
+    """The score of a candidate, the text of each token, and the log-probs [L] of its tokens under critic and reference.
 
-    Attributes:
-        score: The score.
-        tokens: Text of each token.
-        critic: Log-prob of each token under the critic, [L].
-        reference: The same under the reference, [L]; None if it is known for other tokens or as a mean only.
+    `reference` is None if it is known for other tokens or as a mean only.
     """
 
     score: float
@@ -200,14 +182,9 @@ class TokenCredit:
 class LogRatioCritic:
     """Scores candidates by the log-ratio of their tokens, their advantage (a `critics.Critic`).
 
-    Args:
-        chat: Chat format of the critic's tokenizer.
-        critic: Log-probs under the critic.
-        reference: Log-probs under the reference model. None takes the log-probs with which the candidates were sampled,
-            without the reference solution (as the released code does).
-        hint: Whether the critic's texts begin with the reference solution.
-        reference_hint: Whether the reference model's texts begin with the reference solution; default: as `hint`.
-        normalize: As in `advantage`.
+    `hint` and `reference_hint` (default: as `hint`) say whether the texts of critic and reference begin with the
+    reference solution. Without a `reference` the log-probs with which the candidates were sampled are taken, without
+    the reference solution (as the released code does).
     """
 
     turns_per_call = 64
@@ -225,8 +202,7 @@ class LogRatioCritic:
     ) -> None:
         self.chat, self.eos_text = chat, chat.eos_text
         self._critic, self._reference, self._normalize = critic, reference, normalize
-        self._hint = hint
-        self._reference_hint = hint if reference_hint is None else reference_hint
+        self._hint, self._reference_hint = hint, hint if reference_hint is None else reference_hint
         self._served = [model for model in (critic, reference) if model is not None and not callable(model)]
         if self._served:  # a turn that fails is then the only one
             self.turns_per_call, self.calls_at_once = 1, SERVED_TURNS
@@ -237,29 +213,27 @@ class LogRatioCritic:
 
     async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
         """For each record and candidate the log-probs that `advantage` compares."""
-        shown = self._texts(records, self._hint)
+        texts = self._texts(records, self._hint)
         if self._reference is None:
             reference: list = [values for record in records for values in sampling_logprobs(record, self._normalize)]
         else:
             same = self._reference_hint == self._hint
-            other = shown if same else self._texts(records, self._reference_hint)
+            other = texts if same else self._texts(records, self._reference_hint)
             reference = await scored(self._reference, [text for group in other for text in group])
-        critic = await scored(self._critic, [text for group in shown for text in group])
+        critic = await scored(self._critic, [text for group in texts for text in group])
         pairs = zip(critic, reference, strict=True)
-        return [[next(pairs) for _ in group] for group in shown]
+        return [[next(pairs) for _ in group] for group in texts]
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]]:
         """The advantage of each candidate with its tokens and their log-probs."""
-        found = []
-        for record, logps in zip(records, await self.logps(records), strict=True):
-            texts = encoded_candidates(record, self.chat, self._hint)
-            credit = []
-            for text, (own, other) in zip(texts, logps, strict=True):
-                tokens = token_texts(self.chat.tokenizer, text.ids[text.targets].tolist())
-                reference = np.asarray(other) if np.shape(other) == np.shape(own) else None
-                credit.append(TokenCredit(advantage(own, other, self._normalize), tokens, own, reference))
-            found.append(credit)
-        return found
+        texts = self._texts(records, self._hint)
+        groups = zip(texts, await self.logps(records), strict=True)
+        return [[self._credit(text, *pair) for text, pair in zip(*group, strict=True)] for group in groups]
+
+    def _credit(self, text: EncodedText, critic: np.ndarray, reference: Any) -> TokenCredit:
+        tokens = token_texts(self.chat.tokenizer, text.ids[text.targets].tolist())
+        by_token = np.asarray(reference) if np.shape(reference) == np.shape(critic) else None
+        return TokenCredit(advantage(critic, reference, self._normalize), tokens, critic, by_token)
 
     async def close(self) -> None:
         """Close the connections to servers."""
@@ -271,29 +245,21 @@ class LogRatioCritic:
 
 
 def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
-    """Load the models, on the GPU if there is one.
-
-    Raises:
-        UserError: A model cannot be loaded, or the reference has another vocabulary.
-    """
+    """Load the models, on the GPU if there is one. Raises UserError for a reference with another vocabulary."""
     chat, models = load_models(settings)
     if settings.seed_model and model_path(settings.seed_model) != model_path(settings.model_id):
         chat.check_vocabulary(settings.seed_model, "--reference_model_id")
-    hint = not settings.no_prompt
+    hint, reference = not settings.no_prompt, models[1] if settings.seed_model else None
+    reference_hint = hint and settings.reference_kind != "seed_without_c"
     return LogRatioCritic(
-        chat,
-        models[0],
-        models[1] if settings.seed_model else None,
-        hint=hint,
-        reference_hint=hint and settings.reference_kind != "seed_without_c",
-        normalize=settings.normalize,
+        chat, models[0], reference, hint=hint, reference_hint=reference_hint, normalize=settings.normalize
     )
 
 
 def load_pmi(settings: PmiSettings) -> LogRatioCritic:
-    """Load the model, on the GPU if there is one, or connect to its server. Raises UserError if it cannot be loaded."""
+    """As `load_sweet_critic`, with one model that sees the solution and does not."""
     chat, (model,) = load_models(settings)
-    return LogRatioCritic(chat, model, model, hint=True, reference_hint=False, normalize=settings.normalize)
+    return LogRatioCritic(chat, model, model, reference_hint=False, normalize=settings.normalize)
 
 
 def seed_of(model_id: str) -> str | None:
@@ -303,22 +269,17 @@ def seed_of(model_id: str) -> str | None:
 
 
 def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[Score]]:
-    """The chat format of a critic, and the log-probs under each of its models; equal names share one.
-
-    Raises:
-        UserError: A tokenizer or model cannot be loaded.
-    """
+    """The chat format of a critic, and the log-probs under each of its models; equal names share one."""
     chat = ChatFormat.from_pretrained(model_path(settings.tokenizer or settings.model_id))
     urls, key = settings.server()
-
-    def load(name: str) -> Score:
-        if urls:
+    loaded: dict[str, Score] = {}
+    for name in settings.scored_by():
+        if urls and name not in loaded:
             from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
-            return PromptLogprobs(name, urls, key)
-        return load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)
-
-    loaded = {name: load(name) for name in dict.fromkeys(settings.scored_by())}
+            loaded[name] = PromptLogprobs(name, urls, key)
+        elif name not in loaded:
+            loaded[name] = load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)
     return chat, [loaded[name] for name in settings.scored_by()]
 
 
@@ -334,14 +295,8 @@ def load_scorer(
 ) -> Callable[[Sequence[EncodedText]], list[np.ndarray]]:
     """Load a frozen model, on the GPU if there is one, as a function from texts to log-probs.
 
-    Args:
-        path: Directory or hub name.
-        bf16: Whether the weights are loaded in bfloat16 instead of float32.
-        token_budget: Number of tokens in one forward pass.
-        attention: Way to compute attention; see `share_prompts`.
-
-    Raises:
-        UserError: The model cannot be loaded, or the attention that was asked for does not work.
+    `bf16` loads its weights in bfloat16; the other arguments are those of `LocalModel`. Raises UserError if it cannot
+    be loaded, or the attention that was asked for does not work.
     """
     import torch
 

@@ -32,30 +32,27 @@ def trajectory_pairs(
     """
     parts: dict[str, list[Part]] = {}
     for chosen, rejected in sibling_pairs(trajectories, min_gap):
-        for one in (chosen, rejected):
-            if one.id not in parts:
-                parts[one.id] = trajectory_parts(one, texts)
-        if parts_text(parts[chosen.id]) != parts_text(parts[rejected.id]):
-            yield _pair(chosen, rejected, parts, hint)
-
-
-def _pair(chosen: Trajectory, rejected: Trajectory, parts: dict[str, list[Part]], hint: bool) -> PreferencePair:
-    texts = [parts[chosen.id], parts[rejected.id]]
-    if hint:
-        texts = [with_hint(text, chosen.task.ground_truth) for text in texts]
-    return PreferencePair(
-        chosen=texts[0],
-        rejected=texts[1],
-        id=f"{chosen.id}>{rejected.id}",
-        tokenizer=chosen.tokenizer if chosen.tokenizer == rejected.tokenizer else None,
-        task_id=chosen.task.id,
-        extra={
-            "chosen_id": chosen.id,
-            "rejected_id": rejected.id,
-            "chosen_reward": chosen.reward,
-            "rejected_reward": rejected.reward,
-        },
-    )
+        for trajectory in (chosen, rejected):
+            if trajectory.id not in parts:
+                parts[trajectory.id] = trajectory_parts(trajectory, texts)
+        both = [parts[chosen.id], parts[rejected.id]]
+        if parts_text(both[0]) == parts_text(both[1]):
+            continue
+        if hint:
+            both = [with_hint(text, chosen.task.ground_truth) for text in both]
+        yield PreferencePair(
+            chosen=both[0],
+            rejected=both[1],
+            id=f"{chosen.id}>{rejected.id}",
+            tokenizer=chosen.tokenizer if chosen.tokenizer == rejected.tokenizer else None,
+            task_id=chosen.task.id,
+            extra={
+                "chosen_id": chosen.id,
+                "rejected_id": rejected.id,
+                "chosen_reward": chosen.reward,
+                "rejected_reward": rejected.reward,
+            },
+        )
 
 
 def write_pairs(
@@ -67,16 +64,9 @@ def write_pairs(
     min_gap: float | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write the trajectory pairs of a graded file. A killed run continues with the same call.
+    """Write the trajectory pairs of a graded file to `path`. A killed run continues with the same call.
 
-    Args:
-        path: The pairs.
-        graded_path: The graded file.
-        trajectories: The trajectories of that file.
-        hint: Whether the texts begin with the reference solution, for the critic.
-        texts: Markup of the texts, for trajectories without parts.
-        min_gap: As in `trajectory_pairs`.
-        overwrite: Whether an older output is replaced.
+    `trajectories` are those of the file; other arguments as in `trajectory_pairs`.
     """
 
     def show(summary: dict) -> None:
@@ -91,9 +81,9 @@ def write_pairs(
             run.show(show)
             return
         siblings: dict[str, list[Trajectory]] = {}
-        for one in trajectories:
-            if one.is_graded and one.turns:
-                siblings.setdefault(one.task.id, []).append(one)
+        for trajectory in trajectories:
+            if trajectory.is_graded and trajectory.turns:
+                siblings.setdefault(trajectory.task.id, []).append(trajectory)
         for group in siblings.values():
             run.write_missing(pair.to_dict() for pair in trajectory_pairs(group, hint, texts, min_gap))
         run.finish({"pairs": len(run.done)}, show, may_be_empty=True)
@@ -102,7 +92,7 @@ def write_pairs(
 def check_texts(trajectories: Iterable[Trajectory], texts: TextMarkup) -> None:
     """Raise UserError, before hours of grading, if the text of the first dialogue is not known; print its markup."""
     for trajectory in trajectories:
-        if any(message["role"] == "assistant" for message in trajectory.dialogue_history):
+        if trajectory.turns:
             trajectory_parts(trajectory, texts)
             markup = text_markup(trajectory, texts)
             if markup is not None:

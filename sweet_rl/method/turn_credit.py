@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -30,10 +31,9 @@ def taken_turns(trajectory: Trajectory, chat: ChatFormat | None) -> list[TurnCan
     """
     history = trajectory.dialogue_history
     taken = [place for place, message in enumerate(history) if message["role"] == "assistant"]
-    turns = turns_of(trajectory, chat)
     records = []
-    for turn, place in zip(turns, taken, strict=False):  # none in a failed dialogue
-        message, replies = history[place], [one["content"] for one in history[place + 1 : place + 2]]
+    for turn, place in zip(turns_of(trajectory, chat), taken, strict=False):  # none in a failed dialogue
+        message, replies = history[place], [reply["content"] for reply in history[place + 1 : place + 2]]
         ids, logprobs = message.get("token_ids"), message.get("logprobs")
         same_tokenizer = turn.tokenizer is not None and turn.tokenizer == trajectory.tokenizer
         record = dataclasses.replace(
@@ -60,7 +60,6 @@ class TurnScorer:
     def __init__(self, chosen: ChosenCritic) -> None:
         check_scores_turns(chosen)
         self.critic: CheckedCritic = of_finished_dialogues(chosen).load()
-        self._calls = asyncio.Semaphore(self.critic.calls_at_once)
 
     async def credit(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
         """For each dialogue one score per turn of the agent; none if a turn was cut before its first token.
@@ -70,45 +69,31 @@ class TurnScorer:
         """
         taken = [taken_turns(trajectory, self.critic.chat) for trajectory in trajectories]
         groups = [group if all(record.produced(0) for record in group) else [] for group in taken]
-        async with self._calls:
-            scores = iter(await self.critic.scores([record for group in groups for record in group]))
+        scores = iter(await self.critic.scores([record for group in groups for record in group]))
         return [[next(scores)[0] for _ in group] for group in groups]
 
-    async def rows(self, records: Sequence[Trajectory | TurnCandidates]) -> list[list[dict]]:
+    async def rows(self, records: Sequence[Trajectory]) -> list[list[dict]]:
         """The credit for the viewer.
 
         Returns:
-            For each dialogue a row per turn of the agent, for each record of candidates a row per candidate: {turn,
-            advantage}; with a critic that offers credit by token also {tokens, critic, reference}: texts and
-            log-probs, lists of [L]. `turn` is the number of the turn or the candidate; those that were cut before their
-            first token have no row. `reference` is missing if it is not known for the same tokens.
+            For each dialogue a row per turn of the agent: {turn, advantage}; with a critic that offers credit by token
+            also {tokens, critic, reference}: texts and log-probs, lists of [L]. Turns that were cut before their first
+            token have no row. `reference` is missing if it is not known for the same tokens.
         """
-        turns: list[tuple[int, list[int], TurnCandidates]] = []  # place of the record, numbers of what has a token
-        for place, record in enumerate(records):
-            if isinstance(record, Trajectory):
-                taken = enumerate(taken_turns(record, self.critic.chat))
-                turns += [(place, [number], turn) for number, turn in taken if turn.produced(0)]
-            elif numbers := record.with_tokens():
-                turns.append((place, numbers, record.without_empty()))
-        asked = [turn for *_, turn in turns]
-        async with self._calls:
-            credit = await self.critic.token_credit(asked)
-            if credit is None:
-                scored = [[_row(score) for score in group] for group in await self.critic.scores(asked)]
-            else:
-                scored = [[_token_row(candidate) for candidate in group] for group in credit]
-        rows: list[list[dict]] = [[] for _ in records]
-        for (place, numbers, _), group in zip(turns, scored, strict=True):
-            rows[place] += [{"turn": number} | row for number, row in zip(numbers, group, strict=True)]
-        return rows
-
-
-def _row(score: float) -> dict:
-    return {"advantage": round(score, 4)}
+        taken = [taken_turns(record, self.critic.chat) for record in records]
+        turns = [turn for group in taken for turn in group if turn.produced(0)]
+        credit = await self.critic.token_credit(turns)
+        if credit is None:
+            rows = [{"advantage": round(score, 4)} for (score,) in await self.critic.scores(turns)]
+        else:
+            rows = [_token_row(candidate) for (candidate,) in credit]
+        scored = iter(rows)
+        return [[{"turn": n} | next(scored) for n, turn in enumerate(group) if turn.produced(0)] for group in taken]
 
 
 def _token_row(credit: TokenCredit) -> dict:
-    row = _row(credit.score) | {"tokens": credit.tokens, "critic": np.round(credit.critic, 3).tolist()}
+    row: dict = {"advantage": round(credit.score, 4), "tokens": credit.tokens}
+    row["critic"] = np.round(credit.critic, 3).tolist()
     if credit.reference is not None:
         row["reference"] = np.round(credit.reference, 3).tolist()
     return row
@@ -154,7 +139,6 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
         if run.finished:
             return run.show()
         trajectories = read_records(input_path, Trajectory, step.limit)
-        critic.check_models()
         asyncio.run(_score(run, trajectories, critic))
         run.sort(one.id for one in trajectories)
         turns = [len(row.get("turn_credit") or ()) for row in run.records()]
@@ -168,25 +152,13 @@ async def _score(run: Run, trajectories: list[Trajectory], critic: ChosenCritic)
 
     async def credited(group: list[Trajectory]) -> list[dict]:
         credits = await scorer.credit(group)
-        return [
-            dataclasses.replace(trajectory, turn_credit=credit or None).to_dict()
-            for trajectory, credit in zip(group, credits, strict=True)
-        ]
+        pairs = zip(group, credits, strict=True)
+        return [dataclasses.replace(trajectory, turn_credit=credit or None).to_dict() for trajectory, credit in pairs]
 
-    groups = _groups([one for one in trajectories if one.id not in run.done], scorer.critic.turns_per_call)
+    missing = iter([one for one in trajectories if one.id not in run.done])
+    dialogues = max(1, scorer.critic.turns_per_call // 4)  # at once: most have several turns
+    groups = iter(lambda: list(islice(missing, dialogues)), [])
     try:
         await write_results(run, groups, credited, scorer.critic.calls_at_once, len(trajectories), "dialogue")
     finally:
         await scorer.critic.close()
-
-
-def _groups(trajectories: list[Trajectory], turns: int) -> Iterator[list[Trajectory]]:
-    """Consecutive dialogues with at least so many turns together."""
-    group: list[Trajectory] = []
-    for trajectory in trajectories:
-        group.append(trajectory)
-        if sum(one.turns for one in group) >= turns:
-            yield group
-            group = []
-    if group:
-        yield group

@@ -4,9 +4,7 @@ those whose scores differ clearly."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import permutations
 from typing import Literal
 
@@ -16,7 +14,6 @@ from sweet_rl.method.candidate_texts import completion_part, prompt_parts
 from sweet_rl.models.texts.released_texts import recognised
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings
@@ -55,24 +52,44 @@ def halves(order: list[int]) -> tuple[list[int], list[int]]:
 
 
 def turn_pairs(
-    record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None
+    record: TurnCandidates,
+    num_pairs: int = 4,
+    seed: int = 0,
+    eos_text: str | None = None,
+    rule: str = "halves",
+    typical: float = 0.0,
 ) -> list[PreferencePair]:
-    """Draw different pairs of candidates of one turn.
+    """Draw at most `num_pairs` pairs of candidates of one turn; no pair of texts is drawn twice.
 
-    Chosen candidates come from the top half of judge_result, rejected ones from the bottom half (`halves`). The middle
-    one of an odd number is in neither. Equal texts and equal scores are never paired, and no pair of texts is drawn
-    twice. The prompt is o_t without the reference solution; only the candidate is trained. The draw depends on `seed`
-    and the record's id only.
+    The prompt is o_t without the reference solution; only the candidate is trained. The draw depends on `seed` and the
+    record's id only.
 
     Args:
-        record: Ranked candidates of the turn.
-        num_pairs: Largest number of pairs; there are fewer if the candidates do not give as many.
-        seed: Random seed of the draw.
         eos_text: Text after candidates that the model ended itself. None takes the record's `eos_text`, or that of its
             prompt's markup if it is a released text.
+        rule: halves (`half_pairs`), gap (`gap_pairs`, with `typical`), or same (`same_pairs`).
 
     Raises:
         UserError: The record, which the message names, is not ranked, or its EOS is not known.
+    """
+    if rule == "halves":
+        pairs, purpose = half_pairs(record), "turn_pairs"
+    elif rule == "gap":
+        pairs, purpose = gap_pairs(record, typical), "gap"
+    else:
+        pairs, purpose = same_pairs(record), "imitation_pairs"
+    random.Random(seed_for(seed, record.id, purpose)).shuffle(pairs)
+    different: dict[tuple[str, str], tuple[int, int]] = {}
+    for chosen, rejected in pairs:
+        texts = record.additional_outputs[chosen], record.additional_outputs[rejected]
+        different.setdefault(texts, (chosen, rejected))
+    return make_pairs(record, list(different.values())[:num_pairs], eos_text)
+
+
+def half_pairs(record: TurnCandidates) -> list[tuple[int, int]]:
+    """Indices (chosen, rejected) of all pairs of a candidate of the top half of judge_result over one of the bottom.
+
+    The middle one of an odd number is in neither half. Equal texts and equal scores are never paired.
     """
     if record.judge_result is None:
         raise _not_ranked(record, "judge_result")
@@ -81,22 +98,29 @@ def turn_pairs(
     pairs = [(a, b) for a in top for b in bottom if outputs[a] != outputs[b]]
     if scores is not None:
         pairs = [(a, b) for a, b in pairs if scores[a] != scores[b]]
-
-    def texts(pair: tuple[int, int]) -> tuple[str, str]:
-        return outputs[pair[0]], outputs[pair[1]]
-
-    in_order = [texts(pair) for pair in pairs]
-    pairs.sort(key=lambda pair: in_order.index(texts(pair)))  # equal ones side by side, as without scores
-    random.Random(seed_for(seed, record.id, "turn_pairs")).shuffle(pairs)
-    different: dict[tuple[str, str], tuple[int, int]] = {}
-    for pair in pairs:
-        different.setdefault(texts(pair), pair)
-    return make_pairs(record, list(different.values())[:num_pairs], eos_text)
+    in_order = [(outputs[a], outputs[b]) for a, b in pairs]
+    return sorted(pairs, key=lambda pair: in_order.index((outputs[pair[0]], outputs[pair[1]])))  # equal ones together
 
 
-def is_unordered(record: TurnCandidates) -> bool:
-    """Whether a critic gave all candidates of the turn one score, as an untrained one does with the seed reference."""
-    return len(record.judge_scores or ()) > 1 and len(set(record.judge_scores or ())) == 1
+def gap_pairs(record: TurnCandidates, typical: float = 0.0) -> list[tuple[int, int]]:
+    """Indices (chosen, rejected) of all pairs of different candidates whose scores differ clearly.
+
+    The difference has to be larger than the standard deviation of the scores of the turn's different texts, and than
+    `typical`: the median `spread` of all turns. A turn whose candidates are worth about the same, where half over half
+    pairs noise, gives no pair.
+    """
+    scores = record.judge_scores
+    if scores is None:
+        raise _not_ranked(record, "judge_scores")
+    places = {text: place for place, text in enumerate(record.additional_outputs)}.values()
+    least = max(float(np.std([scores[place] for place in places])), typical)
+    return [(a, b) for a, b in permutations(places, 2) if scores[a] - scores[b] > least]
+
+
+def same_pairs(record: TurnCandidates) -> list[tuple[int, int]]:
+    """Each different candidate that has a token, ranked or not, as chosen and as rejected: train_sft.py imitates it."""
+    first = {record.additional_outputs[i]: i for i in reversed(record.with_tokens())}
+    return [(i, i) for i in sorted(first.values())]
 
 
 def spread(record: TurnCandidates) -> float:
@@ -104,57 +128,6 @@ def spread(record: TurnCandidates) -> float:
     if record.judge_scores is None:
         raise _not_ranked(record, "judge_scores")
     return float(np.std(record.judge_scores))
-
-
-def gap_pairs(
-    record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None, typical: float = 0.0
-) -> list[PreferencePair]:
-    """Draw different pairs of candidates of one turn whose scores differ clearly.
-
-    The difference has to be larger than the standard deviation of the scores of the turn's different texts, and than
-    `typical`. A turn whose candidates are worth about the same, where half over half pairs noise, gives no pair.
-
-    Args:
-        typical: Least difference in any turn: the median `spread` of all turns.
-
-    Other arguments and errors as in `turn_pairs`.
-    """
-    scores = record.judge_scores
-    if scores is None:
-        raise _not_ranked(record, "judge_scores")
-    places = {text: place for place, text in enumerate(record.additional_outputs)}.values()
-    least = max(float(np.std([scores[place] for place in places])), typical)
-    clear = [(a, b) for a, b in permutations(places, 2) if scores[a] - scores[b] > least]
-    random.Random(seed_for(seed, record.id, "gap")).shuffle(clear)
-    return make_pairs(record, clear[:num_pairs], eos_text)
-
-
-def imitation_pairs(
-    record: TurnCandidates, num_pairs: int = 4, seed: int = 0, eos_text: str | None = None
-) -> list[PreferencePair]:
-    """Draw different candidates of one turn, ranked or not, each as chosen and as rejected: train_sft.py imitates them.
-
-    Candidates without a token are left out. Arguments and errors as in `turn_pairs`.
-    """
-    first = {record.additional_outputs[i]: i for i in reversed(record.with_tokens())}
-    shuffled = sorted(first.values())
-    random.Random(seed_for(seed, record.id, "imitation_pairs")).shuffle(shuffled)
-    return make_pairs(record, [(i, i) for i in shuffled[:num_pairs]], eos_text)
-
-
-def _not_ranked(record: TurnCandidates, missing: str) -> UserError:
-    return UserError(f"candidates {record.id!r}: not ranked, {missing} is missing. Run rank_best_of_n.py first.")
-
-
-def _eos_text(record: TurnCandidates) -> str:
-    if record.eos_text:
-        return record.eos_text
-    markup = recognised(record.input) if isinstance(record.input, str) else None
-    if markup is None:
-        raise UserError(
-            f"candidates {record.id!r}: which text ends a turn is not noted. Give --eos_text, e.g. '<|eot_id|>'."
-        )
-    return markup.eos
 
 
 def make_pairs(
@@ -174,14 +147,23 @@ def make_pairs(
     ]
 
 
+def _eos_text(record: TurnCandidates) -> str:
+    if record.eos_text:
+        return record.eos_text
+    markup = recognised(record.input) if isinstance(record.input, str) else None
+    if markup is None:
+        raise UserError(
+            f"candidates {record.id!r}: which text ends a turn is not noted. Give --eos_text, e.g. '<|eot_id|>'."
+        )
+    return markup.eos
+
+
+def _not_ranked(record: TurnCandidates, missing: str) -> UserError:
+    return UserError(f"candidates {record.id!r}: not ranked, {missing} is missing. Run rank_best_of_n.py first.")
+
+
 def pair_file(settings: PairSettings, input_path: str, output_path: str, step: StepSettings) -> dict:
     """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
-
-    Args:
-        settings: How pairs are drawn.
-        input_path: Output of rank_best_of_n.py.
-        output_path: The pairs.
-        step: Number of records that are read, and whether an older output is replaced.
 
     Returns:
         The summary: pairs, turns, turns_with_fewer, and turns_with_equal_scores if there are some.
@@ -193,20 +175,20 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
         if run.finished:
             return run.show()
         records = read_records(input_path, TurnCandidates, step.limit)
-        draw: Callable[..., list[PreferencePair]] = imitation_pairs if settings.get_sft else turn_pairs
-        if settings.rule == "gap":
-            draw = partial(gap_pairs, typical=float(np.median([spread(record) for record in records])))
-        drawn = [draw(record, settings.num_pairs, settings.seed, settings.eos_text) for record in records]
-        equal = 0 if settings.get_sft else sum(map(is_unordered, records))
+        rule = "same" if settings.get_sft else settings.rule
+        typical = float(np.median([spread(record) for record in records])) if rule == "gap" else 0.0
+        how = settings.num_pairs, settings.seed, settings.eos_text, rule, typical
+        drawn = [turn_pairs(record, *how) for record in records]
+        # An untrained critic gives all candidates one score, with the seed reference.
+        scores = [record.judge_scores for record in records if record.judge_scores and not settings.get_sft]
+        equal = sum(len(values) > 1 and len(set(values)) == 1 for values in scores)
         if not any(drawn):
             why = (
-                f" In {equal} of {len(records)} turns all candidates have the same score. A critic whose weights are "
-                "still those of its reference (--reference seed) scores everything 0: train it for more steps or with "
-                "a larger --learning_rate. Otherwise the candidates are equal: sample with a temperature above 0."
+                f" In {equal} of {len(records)} turns all candidates have the same score, as by a critic whose weights "
+                "are still those of its reference: train it longer or with a larger --learning_rate."
             )
             raise UserError(f"{input_path}: no turn has two candidates that can be paired.{why if equal else ''}")
-        pairs = [pair for of_turn in drawn for pair in of_turn]
-        run.write_missing(pair.to_dict() for pair in progress_bar(pairs, desc="turn pairs"))
+        run.write_missing(pair.to_dict() for pairs in drawn for pair in pairs)
         fewer = sum(len(pairs) < settings.num_pairs for pairs in drawn)
         summary = {"pairs": len(run.done), "turns": len(records), "turns_with_fewer": fewer}
         summary |= {"turns_with_equal_scores": equal} if equal else {}

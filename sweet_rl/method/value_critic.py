@@ -41,13 +41,7 @@ class ValueCriticSettings(LocalModel):
 
 
 class ValueHeadCritic:
-    """Scores candidates by their value after the turn's prompt (a `critics.Critic`).
-
-    Args:
-        chat: Chat format of the critic's tokenizer.
-        value: Values under the critic.
-        hint: Whether the texts begin with the reference solution.
-    """
+    """Scores candidates by their value after the turn's prompt, with the reference solution if `hint`."""
 
     def __init__(self, chat: ChatFormat, value: Value, hint: bool):
         self.chat, self.eos_text = chat, chat.eos_text
@@ -78,14 +72,7 @@ class ValueHeadCritic:
 
 
 class PictureValueCritic:
-    """Scores candidates by their value after the dialogue and a picture of the reference page (a `critics.Critic`).
-
-    Args:
-        model: Vision-language model with a value head.
-        form: Layout of its texts and pictures.
-        renderer: Draws the reference pages of the records' tasks.
-        token_budget: Number of tokens in one forward pass.
-    """
+    """Scores candidates by their value after the dialogue and a picture of the reference page."""
 
     turns_per_call = 16
     eos_text = None  # because a candidate ends with the EOS of the model that sampled it
@@ -96,11 +83,7 @@ class PictureValueCritic:
 
     @classmethod
     def load(cls, settings: ValueCriticSettings) -> PictureValueCritic:
-        """Load the model, on the GPU if there is one.
-
-        Raises:
-            UserError: The model has no value head, there is no browser, or `settings` hide the reference solution.
-        """
+        """Load the model. Raises UserError if it has no value head, or `settings` hide the reference solution."""
         import torch
 
         from sweet_rl.models.log_probs.value_head import load_value_model
@@ -164,5 +147,4 @@ def load_value_critic(settings: ValueCriticSettings) -> ValueHeadCritic | Pictur
 def _window(path: str) -> dict[str, Any]:
     """The window in which the critic saw pages in training, from its manifest; empty if there is none."""
     settings = (read_manifest(path) or {"settings": {}})["settings"]
-    sizes = {"width": settings.get("page_width"), "height": settings.get("page_height")}
-    return {name: size for name, size in sizes.items() if size is not None}
+    return {name: settings[f"page_{name}"] for name in ("width", "height") if settings.get(f"page_{name}") is not None}

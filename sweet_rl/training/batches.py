@@ -31,20 +31,12 @@ def divided_batch(settings: TrainingSettings, processes: int) -> tuple[int, int]
 def step_batches(
     steps: Iterable[Sequence[int] | np.ndarray], micro_size: int, process: int = 0, processes: int = 1
 ) -> Iterator[list[list[int]]]:
-    """The micro-batches of one process, step by step.
+    """Yield the micro-batches of one process, lists of indices, for each step.
 
-    Each step's examples are divided evenly among the processes, and each share into micro-batches. All processes have
-    as many micro-batches as the one with the largest share, because gradients are averaged and sharded weights are
-    gathered in step; a process without examples for one gets [FILLER, example], which must not count.
-
-    Args:
-        steps: Indices of the examples of each optimiser step, over all processes.
-        micro_size: Number of examples that one process computes at the same time.
-        process: Number of this process, from 0.
-        processes: Number of processes.
-
-    Yields:
-        For each step its micro-batches, each a list of indices.
+    `steps` are the examples of each optimiser step over all processes. They are divided evenly among the processes, and
+    each share into micro-batches. All processes have as many micro-batches as the one with the largest share, because
+    gradients are averaged and sharded weights are gathered in step; a process without examples for one gets [FILLER,
+    example], which must not count.
     """
     for step in map(np.asarray, steps):
         own = np.array_split(step, processes)[process].tolist()

@@ -27,8 +27,6 @@ over the pairs of other figures by name.
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -71,11 +69,6 @@ def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_
 def ipo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float) -> Tensor:
     """(chosen - rejected - 1 / (2 beta))^2 per pair (Azar et al. 2023, equation 17). Shapes as of `dpo_loss`."""
     return (chosen_ratios - rejected_ratios - 1 / (2 * beta)).square()
-
-
-def expected_first_loss(how: PreferenceSettings) -> float:
-    """The mean `preference_loss` of a policy that equals its reference: all log-ratios are 0."""
-    return 1 / (4 * how.beta**2) if how.ipo else math.log(2)
 
 
 def nll_loss(logps: Tensor, text: Tensor, texts: int) -> Tensor:

@@ -6,11 +6,9 @@ A checkpoint is written into the folder `partial`, which gets the checkpoint's n
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 from accelerate.utils import broadcast_object_list
 
@@ -28,49 +26,29 @@ class Checkpoints:
     """Writes the checkpoints of a training, and continues from the newest one. All processes call its methods.
 
     A checkpoint holds the trained weights and the optimiser's state (`Engine.save`), and in `state.json` the number of
-    steps, the log and the best evaluation so far. Order, learning rate and random numbers follow from the step.
-
-    Args:
-        folder: Folder of the checkpoints.
-        settings: Settings of the training: when checkpoints are written, and which one is kept.
-        engine: Processes, model and optimiser.
+    steps and the log. Order, learning rate and random numbers follow from the step.
     """
 
     def __init__(self, folder: Path, settings: TrainingSettings, engine: Engine):
         self.folder, self.settings, self.engine = folder, settings, engine
-        self.best: dict[str, Any] | None = None  # step and loss
         self.restart_clock()
 
     def restart_clock(self) -> None:
         """Begin the minutes until the next checkpoint by time."""
         self._written = time.monotonic()
 
-    def due(self, step: int, ends_epoch: bool) -> tuple[bool, bool]:
-        """Whether the model is evaluated after a step, and whether a checkpoint is written.
-
-        The model is evaluated every `save_steps` steps and at an epoch's end. A checkpoint is written every
-        `save_steps` steps, every `save_minutes` minutes, and to keep the best after each evaluation. By time it is
-        written only: another run would evaluate at another step. All processes follow the clock of the first.
-        """
-        how = self.settings
-        by_steps = bool(how.save_steps and step % how.save_steps == 0)
-        evaluated = by_steps or ends_epoch
-        return evaluated, by_steps or (evaluated and how.keep == "best") or self._late()
-
-    def _late(self) -> bool:
+    def due(self, step: int) -> bool:
+        """Whether a checkpoint is written after a step. All processes follow the clock of the first."""
+        if self.settings.save_steps and step % self.settings.save_steps == 0:
+            return True
         minutes = self.settings.save_minutes
         if minutes is None:
             return False
         (late,) = broadcast_object_list([time.monotonic() - self._written >= 60 * minutes])
         return late
 
-    def evaluated(self, step: int, loss: float) -> None:
-        """Remember the step with the lowest evaluation loss."""
-        if self.settings.keep == "best" and (self.best is None or loss < self.best["loss"]):
-            self.best = {"step": step, "loss": loss}
-
     def save(self, step: int, log: Log) -> None:
-        """Write a checkpoint. Older ones are removed when it is whole, all but the best."""
+        """Write a checkpoint. Older ones are removed when it is whole."""
         accelerator, partial = self.engine.accelerator, self.folder / PARTIAL
         path = self.folder / f"checkpoint-{step}"
         if accelerator.is_main_process:
@@ -80,12 +58,11 @@ class Checkpoints:
         self.engine.save(partial)
         accelerator.wait_for_everyone()
         if accelerator.is_main_process:
-            state = {"step": step, "best": self.best, "log": log.state(), "processes": accelerator.num_processes}
+            state = {"step": step, "log": log.state(), "processes": accelerator.num_processes}
             (partial / STATE).write_text(json.dumps(state))
             partial.rename(path)
-            best = self.best and self.folder / f"checkpoint-{self.best['step']}"
             for old in whole_checkpoints(self.folder):
-                if old not in (path, best):
+                if old != path:
                     shutil.rmtree(old)
         accelerator.wait_for_everyone()
         self.restart_clock()
@@ -94,17 +71,12 @@ class Checkpoints:
         """The checkpoint that is continued; None without one.
 
         Raises:
-            UserError: It was written by an earlier version, or under ZeRO by another number of processes.
+            UserError: Under ZeRO it was written by another number of processes.
         """
         (path,) = broadcast_object_list([max(whole_checkpoints(self.folder), key=step_of, default=None)])
         if path is None:
             return None
-        processes = json.loads((path / STATE).read_text()).get("processes")
-        if processes is None:
-            raise UserError(
-                f"{path} was written by an earlier version of sweet_rl, which alone can continue it. --overwrite "
-                "begins again."
-            )
+        processes = json.loads((path / STATE).read_text())["processes"]
         if self.settings.zero_stage is not None and processes != self.engine.accelerator.num_processes:
             raise UserError(
                 f"{path} was written by {processes} processes, and --zero_stage divides it among as many: start "
@@ -122,22 +94,14 @@ class Checkpoints:
         state = json.loads((path / STATE).read_text())
         self.engine.load(path)
         log.restore(state["log"])
-        self.best = state["best"]
         return state["step"]
-
-    def load_best(self) -> int:
-        """Put the weights with the lowest evaluation loss into the model; returns their step."""
-        if self.best is None:
-            raise ValueError("no evaluation has been made")
-        self.engine.load(self.folder / f"checkpoint-{self.best['step']}")
-        return self.best["step"]
 
 
 def whole_checkpoints(folder: Path) -> list[Path]:
-    """The folders of checkpoints, and nothing that somebody else has put beside them."""
-    return [path for path in folder.glob("checkpoint-*") if re.fullmatch(r"checkpoint-[0-9]{1,18}", path.name)]
+    """The folders of checkpoints that were written to their end."""
+    return [path for path in folder.glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdecimal()]
 
 
 def step_of(checkpoint: Path) -> int:
     """The number of steps after which the checkpoint was written."""
-    return int(checkpoint.name.split("-")[1])
+    return int(checkpoint.name.removeprefix("checkpoint-"))

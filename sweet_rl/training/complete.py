@@ -27,10 +27,7 @@ def recorded_settings(
 ) -> dict[str, Any]:
     """The settings of a training for its manifest; `own` are those of its kind."""
     recorded = {"pretrain": pretrain, "dataset": dataset, **own, **to_settings(data, settings)}
-    recorded["learning_rate"] = settings.peak_learning_rate
-    if settings.keep == "best":
-        recorded["save_steps"] = settings.save_steps  # decides which weights can be the best
-    return recorded
+    return recorded | {"learning_rate": settings.peak_learning_rate}
 
 
 def read_inputs(pretrain: str, dataset: str, others: Sequence[str | None] = ()) -> list[str | None]:

@@ -17,7 +17,6 @@ from accelerate.utils import DeepSpeedPlugin, get_int_from_env
 from torch import Tensor
 
 from sweet_rl.runs.cli import packaged_config
-from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import divided_batch
 from sweet_rl.training.engine import TIMEOUT, Engine
 from sweet_rl.training.optimizer import make_optimizer
@@ -35,22 +34,23 @@ class Zero(Engine):
         self.plugin = self.accelerator.state.deepspeed_plugin
 
     def make_accelerator(self) -> Accelerator:
+        from deepspeed import init_distributed
+
         micro, accumulated = divided_batch(self.settings, get_int_from_env(("WORLD_SIZE",), 1))
         config = deepspeed_config(self.settings, micro, accumulated)
         name_lone_process()
+        if get_int_from_env(("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"), 0) == 0:
+            show_locks()
         # Given to Accelerator, `cpu` would switch DeepSpeed off.
         PartialState(cpu=not torch.cuda.is_available(), timeout=TIMEOUT)
         plugin = DeepSpeedPlugin(hf_ds_config=config)
         accelerator = Accelerator(
             mixed_precision="no", deepspeed_plugin=plugin, gradient_accumulation_steps=accumulated
         )
-        from deepspeed import init_distributed
-
         init_distributed()  # ZeRO-3 splits weights while they load
         return accelerator
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
-        fill_sizes(self.plugin.deepspeed_config, model)
         self.model, self.optimizer = self.accelerator.prepare(model, make_optimizer(model, self.settings))
         return self.model
 
@@ -103,29 +103,14 @@ class Zero(Engine):
 
 
 def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: int = 1) -> dict[str, Any]:
-    """The configuration of the ZeRO stage.
-
-    Args:
-        settings: Settings of the training.
-        micro: Number of examples of a micro-batch.
-        accumulated: Number of micro-batches whose gradients are added up. If there are several, ZeRO-2 and ZeRO-3 keep
-            their sum in float32; in bfloat16 each sum would be rounded.
-
-    Raises:
-        UserError: DeepSpeed is not installed.
-    """
-    try:
-        import deepspeed  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "--zero_stage needs DeepSpeed: pip install deepspeed. Without --zero_stage plain torch trains."
-        ) from error
+    """The configuration of the ZeRO stage; the gradients of `accumulated` micro-batches of `micro` examples add up."""
     config = json.loads((CONFIGS / f"zero{settings.zero_stage}.json").read_text()) | {
         "bf16": {"enabled": settings.bf16},
         "gradient_clipping": settings.max_norm,
         "train_micro_batch_size_per_gpu": micro,
         "gradient_accumulation_steps": accumulated,
     }
+    # In bfloat16 each sum of gradients would be rounded.
     if accumulated > 1 and settings.bf16 and (settings.zero_stage or 0) >= 2:
         config["data_types"] = {"grad_accum_dtype": "fp32"}
     if settings.adam_offload:
@@ -133,16 +118,13 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
     return config
 
 
-def fill_sizes(config: dict[str, Any], model: Any) -> None:
-    """Fill in what the size of the model decides. accelerate does not know the size of a model for pictures."""
-    width = model.config.get_text_config().hidden_size
-    sizes = {
-        "reduce_bucket_size": width * width,
-        "stage3_prefetch_bucket_size": int(0.9 * width * width),
-        "stage3_param_persistence_threshold": 10 * width,
-    }
-    chosen = config["zero_optimization"]
-    chosen |= {name: size for name, size in sizes.items() if chosen.get(name) == "auto"}
+def show_locks() -> None:
+    """Name the files for which DeepSpeed waits in silence: a process that was killed while it compiled leaves one."""
+    from torch.utils.cpp_extension import get_default_build_root
+
+    folder = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
+    for lock in folder.glob("**/lock"):
+        print(f"DeepSpeed waits until {lock} is gone: remove it unless another process is compiling", flush=True)
 
 
 def name_lone_process() -> None:

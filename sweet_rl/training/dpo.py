@@ -3,7 +3,6 @@ multi-turn DPO, the baseline (trajectory pairs without the reference solution)."
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +17,11 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import check_whole, model_input, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair
-from sweet_rl.training.bradley_terry import expected_first_loss, kl_penalty, preference_losses
+from sweet_rl.training.bradley_terry import kl_penalty, preference_losses
 from sweet_rl.training.complete import preference_settings
 from sweet_rl.training.examples import Examples, encode_pairs
 from sweet_rl.training.loop import Objective
-from sweet_rl.training.reference import frozen_logps
+from sweet_rl.training.reference import reference_logps
 from sweet_rl.training.run import Training
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
@@ -33,15 +32,17 @@ def preference_objective(
     how: PreferenceSettings,
     share: bool = True,
     frozen: torch.nn.Module | None = None,
+    equals_reference: bool = False,
 ) -> Objective:
     """DPO on pairs. The distinct texts of a batch are laid out in rows, those with the same prompt in one.
 
     Args:
-        examples: the pairs.
+        examples: The pairs.
         reference: [n_i] log-probs of the trained tokens of each text under the reference model.
-        how: the loss.
-        share: whether the model, and `frozen`, are ones that `share_prompts` has switched.
-        frozen: the reference model, which `kl_coef` needs.
+        how: The loss.
+        share: Whether the model, and `frozen`, are ones that `share_prompts` has switched.
+        frozen: The reference model, which `kl_coef` needs.
+        equals_reference: Whether the trained model begins as its reference.
     """
 
     def collate(indices: list[int]) -> dict[str, Any]:
@@ -64,8 +65,8 @@ def preference_objective(
         return loss + how.kl_coef * kl, figures | {"kl": kl}
 
     if frozen is None:
-        return Objective(collate, losses)
-    return Objective(collate, losses_and_kl, functools.partial(logps_and_kl, frozen))
+        return Objective(collate, losses, equals_reference=equals_reference)
+    return Objective(collate, losses_and_kl, functools.partial(logps_and_kl, frozen), equals_reference)
 
 
 def train_preferences(
@@ -98,21 +99,18 @@ def train_preferences(
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
         for path in {weights, frozen}:
             check_whole(path)
-        split = training.split(examples)
-
+        training.begin(examples)
         if settings.lora_rank and frozen == weights and settings.plain:
             model = training.load_weights(weights)  # one load for both: it is its reference without the adapter
-            reference = frozen_logps(examples.texts, frozen, training, model)
+            reference = reference_logps(examples.texts, frozen, training, model)
         else:
-            reference = frozen_logps(examples.texts, frozen, training)
+            reference = reference_logps(examples.texts, frozen, training)
             model = training.load_weights(weights)
         model = training.trainable(model)
         share, beside = training.share_prompts(model), None
         if how.kl_coef:
             beside = training.load_frozen(frozen)
             share = training.share_prompts(beside) and share
-        objective = preference_objective(examples, reference, how, share, beside)
-        first_loss = expected_first_loss(how) if frozen == weights else None
-        objective = dataclasses.replace(objective, first_loss=first_loss)
+        objective = preference_objective(examples, reference, how, share, beside, equals_reference=frozen == weights)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
-        return training.fit(model, objective, examples, split, counts, chat)
+        return training.fit(model, objective, examples, counts, chat)

@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -46,6 +48,7 @@ class Examples:
         tasks: Each example's task; None if its row does not name one.
         counts: Number of examples by what happened to them.
         labels: 1.0 for each dialogue that succeeded (reward 1), else 0.0.
+        pictures: The PNG file in front of each text; empty if there are none.
     """
 
     texts: list[EncodedText]
@@ -53,14 +56,16 @@ class Examples:
     tasks: list[str | None]
     counts: Counter = field(default_factory=Counter)
     labels: list[float] = field(default_factory=list)
+    pictures: list[Path] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def prompts(self) -> list[bytes]:
-        """A digest of the prompt of each example's first text."""
-        return [self.texts[first].prompt for first in self.rows[:, 0]]
+        """A digest of the prompt of each example's first text, behind the name of its picture."""
+        pictures = [path.name.encode() for path in self.pictures] or [b""] * len(self.texts)
+        return [pictures[first] + self.texts[first].prompt for first in self.rows[:, 0]]
 
     @property
     def lengths(self) -> list[int]:
@@ -73,139 +78,62 @@ class Row:
     """What `encode` makes an example of.
 
     Attributes:
-        texts: Parts of each text.
+        texts: The texts; None for one in which the agent says nothing.
         places: Name of each text, for errors.
-        tokenizer: Fingerprint of the tokenizer of their token ids.
         task: Id of the task.
         label: Label of the example.
+        picture: Picture in front of each text.
     """
 
-    texts: list[list[Part]]
+    texts: list[EncodedText | None]
     places: list[str]
-    tokenizer: str | None
     task: str | None
     label: float = 1.0
+    picture: Path | None = None
 
 
-class Encoder:
-    """Encodes the texts of records, by one chat format and the settings of the data."""
-
-    def __init__(self, chat: ChatFormat, data: DataSettings | None = None):
-        self.chat, self.data = chat, data or DataSettings()
-        self._announced = False
-
-    def parts(self, text: str | list[Part], where: str) -> list[Part]:
-        """The parts of a text. Raises UserError naming `where` for a string without a response template."""
-        if not isinstance(text, str):
-            return text
-        if not self.data.response_template:
-            raise UserError(
-                f"{where}: a plain string, which does not say what the agent wrote. Give "
-                "--response_template, the markup that opens the agent's turns."
-            )
-        try:
-            return _with_reply(parts_from_text(text, given_markup(self.data.response_template, self.chat)))
-        except UserError as error:
-            raise UserError(f"{where}: {error}") from error
-
-    def pair_parts(self, pair: PreferencePair, places: list[str]) -> list[list[Part]]:
-        """The parts of both texts. Of strings without a response template, what follows their beginning is trained.
-
-        Raises UserError naming a place if it is not known what the agent wrote.
-        """
-        texts = [pair.chosen, pair.rejected]
-        strings = [text for text in texts if isinstance(text, str)]
-        if self.data.response_template or len(strings) < 2:
-            return [self.parts(text, place) for text, place in zip(texts, places, strict=True)]
-        if not self._announced:
-            self._announced = True
-            log.warning(
-                "no --response_template: the agent's reply is what follows the last %r that chosen and rejected share "
-                "(chat template of %s)",
-                self.chat.reply_header,
-                self.chat.name,
-            )
-        split = last_reply_parts(strings, Markup.of(self.chat), places[0])
-        return [_with_reply(parts) for parts in split]
-
-    def encode(self, parts: list[Part], tokenizer: str | None, where: str) -> EncodedText | None:
-        """The ids and the mask of trained tokens; None if the agent's turns have no token.
-
-        Raises:
-            UserError: No part is trained, or a turn ends with the marker of another family. It names `where`.
-        """
-        check_turn_ends(parts, self.chat, where)
-        ids, train = self.chat.encode(parts, tokenizer, where)
-        if not any(train) and any(part["train"] for part in parts):
-            return None
-        return EncodedText.build(ids, train, where)
-
-    def fitting(self, row: Row, counts: Counter) -> list[EncodedText] | None:
-        """The texts of one example; None if the example must be left out.
-
-        Args:
-            row: The example.
-            counts: Is updated with what happened.
-
-        Raises:
-            UserError: There is nothing to train on, or a text that max_len allows is longer than the model's context.
-        """
-        encoded = [self.encode(parts, row.tokenizer, place) for parts, place in zip(row.texts, row.places, strict=True)]
-        texts = [text for text in encoded if text is not None]
-        if len(texts) < len(encoded):
-            counts[EMPTY] += 1
-            return None
-        most, context = self.data.max_len, self.chat.context
-        if most is not None and max(map(len, texts)) > most:
-            counts[DROPPED] += 1
-            return None
-        for text, place in zip(texts, row.places, strict=True):
-            check_length(len(text), context, place, f"Give --max_len {context}: such examples are left out.")
-        return texts
-
-
-def ends_open(texts: Iterable[EncodedText], chat: ChatFormat) -> bool:
-    """Whether one of the texts does not end with an end-of-turn token."""
-    return any(text.ids[-1] not in chat.eos_ids for text in texts)
-
-
-def encode(rows: Iterable[Row], encoder: Encoder, path: str, what: str, once: bool = False) -> Examples:
+def encode(
+    rows: Iterable[Row], chat: ChatFormat, data: DataSettings, path: str, what: str, counts: Counter | None = None
+) -> Examples:
     """Encode examples. Equal texts of different examples are one text; pairs of two equal texts are left out.
 
-    Args:
-        rows: The examples.
-        encoder: Encodes their texts.
-        path: Path of the dataset, for errors.
-        what: Word for the examples, for errors.
-        once: Whether an example whose first text is in an earlier one is left out.
+    `path` and `what`, a word for the examples, are for errors; `counts` has examples that were left out before.
 
     Raises:
-        UserError: A text has nothing to train on (it is named), or no example is left.
+        UserError: A text that max_len allows is longer than the model's context, or no example is left.
     """
-    examples = Examples([], np.zeros((0, 1), dtype=np.int64), [])
-    numbers: dict[bytes, int] = {}
-    kept, seen = [], 0
+    examples = Examples([], np.zeros((0, 1), dtype=np.int64), [], Counter() if counts is None else counts)
+    numbers: dict[tuple[Path | None, bytes], int] = {}
+    remedy = f"Give --max_len {chat.context}: such examples are left out."
+    kept: list[list[int]] = []
+    seen = 0
     for row in rows:
         seen += 1
-        texts = encoder.fitting(row, examples.counts)
-        if texts is None or (once and texts[0].key in numbers):
-            continue
-        if len(texts) == 2 and texts[0].key == texts[1].key:
+        texts = [text for text in row.texts if text is not None]
+        if len(texts) < len(row.texts):
+            examples.counts[EMPTY] += 1
+        elif data.max_len is not None and max(map(len, texts)) > data.max_len:
+            examples.counts[DROPPED] += 1
+        elif len(texts) == 2 and texts[0].key == texts[1].key:
             examples.counts[EQUAL] += 1
-            continue
-        if ends_open(texts, encoder.chat):
-            examples.counts[NO_EOS] += 1
-        for text in texts:
-            if text.key not in numbers:
-                numbers[text.key] = len(examples.texts)
-                examples.texts.append(text)
-        kept.append([numbers[text.key] for text in texts])
-        examples.tasks.append(row.task)
-        examples.labels.append(row.label)
+        else:
+            for text, place in zip(texts, row.places, strict=True):
+                check_length(len(text), chat.context, place, remedy)
+                if (row.picture, text.key) not in numbers:
+                    numbers[row.picture, text.key] = len(examples.texts)
+                    examples.texts.append(text)
+                    if row.picture is not None:
+                        examples.pictures.append(row.picture)
+            if any(text.ids[-1] not in chat.eos_ids for text in texts):
+                examples.counts[NO_EOS] += 1
+            kept.append([numbers[row.picture, text.key] for text in texts])
+            examples.tasks.append(row.task)
+            examples.labels.append(row.label)
     if not kept:
         reasons = "; ".join(f"{n} {why}" for why, n in examples.counts.items()) or "the file is empty"
-        most = encoder.data.max_len
-        raise UserError(f"{path}: none of its {seen} {what} can be trained on ({reasons}; --max_len is {most}).")
+        raise UserError(
+            f"{path}: none of its {seen} {what} can be trained on ({reasons}; --max_len is {data.max_len})."
+        )
     examples.rows = np.asarray(kept, dtype=np.int64)
     return examples
 
@@ -213,23 +141,33 @@ def encode(rows: Iterable[Row], encoder: Encoder, path: str, what: str, once: bo
 def encode_pairs(
     pairs: Sequence[PreferencePair], chat: ChatFormat, data: DataSettings, path: str = "the dataset"
 ) -> Examples:
-    """Encode pairs: an example has the texts (chosen, rejected). Raises as `encode` does."""
-    encoder = Encoder(chat, data)
-    return encode((_row_of(pair, encoder, path) for pair in pairs), encoder, path, "pairs")
+    """Encode pairs: an example has the texts (chosen, rejected). Raises as `encode` and `pair_parts` do."""
+
+    def rows() -> Iterator[Row]:
+        for pair in pairs:
+            parts, places = pair_parts(pair, chat, data, path)
+            texts = [encode_text(*text, chat, pair.tokenizer) for text in zip(parts, places, strict=True)]
+            yield Row(texts, places, pair.task_id)
+
+    return encode(rows(), chat, data, path, "pairs")
 
 
 def encode_replies(
     pairs: Sequence[PreferencePair], chat: ChatFormat, data: DataSettings, path: str = "the dataset"
 ) -> Examples:
-    """Encode the chosen texts of pairs, each once, to imitate them. Raises as `encode` does."""
-    encoder = Encoder(chat, data)
+    """Encode the chosen texts of pairs, each once, to imitate them. Raises as `encode_pairs` does."""
 
     def rows() -> Iterator[Row]:
+        seen = set()
         for pair in pairs:
-            row = _row_of(pair, encoder, path)
-            yield Row(row.texts[:1], row.places[:1], row.tokenizer, row.task)
+            (chosen, _), (place, _) = pair_parts(pair, chat, data, path)
+            text = encode_text(chosen, place, chat, pair.tokenizer)
+            if text is None or text.key not in seen:
+                yield Row([text], [place], pair.task_id)
+            if text is not None:
+                seen.add(text.key)
 
-    return encode(rows(), encoder, path, "texts", once=True)
+    return encode(rows(), chat, data, path, "texts")
 
 
 def encode_trajectories(
@@ -248,19 +186,70 @@ def encode_trajectories(
     def rows() -> Iterator[Row]:
         for trajectory in trajectories:
             where = trajectory.place("trajectory", path)
-            if not any(message["role"] == "assistant" for message in trajectory.dialogue_history):
+            if not trajectory.turns:
                 raise UserError(f"{where}: nothing to train on, the agent never speaks in it.")
             parts = trajectory_parts(trajectory, markup)
             if hint is not None:
                 parts = hint(parts, trajectory.task.ground_truth)
-            yield Row([parts], [where], trajectory.tokenizer, trajectory.task.id, float(trajectory.reward == 1.0))
+            text = encode_text(parts, where, chat, trajectory.tokenizer)
+            yield Row([text], [where], trajectory.task.id, float(trajectory.reward == 1.0))
 
-    return encode(rows(), Encoder(chat, data), path, "trajectories")
+    return encode(rows(), chat, data, path, "trajectories")
 
 
-def _row_of(pair: PreferencePair, encoder: Encoder, path: str) -> Row:
+def encode_text(parts: list[Part], where: str, chat: ChatFormat, tokenizer: str | None) -> EncodedText | None:
+    """The ids and the mask of trained tokens; None if the agent's turns have no token.
+
+    Raises UserError naming `where` if no part is trained, or a turn ends with the marker of another family.
+    """
+    check_turn_ends(parts, chat, where)
+    ids, train = chat.encode(parts, tokenizer, where)
+    if not any(train) and any(part["train"] for part in parts):
+        return None
+    return EncodedText.build(ids, train, where)
+
+
+def pair_parts(
+    pair: PreferencePair, chat: ChatFormat, data: DataSettings, path: str
+) -> tuple[list[list[Part]], list[str]]:
+    """The parts of both texts of a pair, and their places for errors.
+
+    Of strings (released files) what follows each `response_template` is trained, or without one what follows their
+    common beginning. Raises UserError naming a place if it is not known what the agent wrote.
+    """
     places = [f"{pair.place('pair', path)}, {name!r}" for name in ("chosen", "rejected")]
-    return Row(encoder.pair_parts(pair, places), places, pair.tokenizer, pair.task_id)
+    texts = [pair.chosen, pair.rejected]
+    strings = [text for text in texts if isinstance(text, str)]
+    if len(strings) == 2 and not data.response_template:
+        _announce(chat.reply_header, chat.name)
+        return [_with_reply(parts) for parts in last_reply_parts(strings, Markup.of(chat), places[0])], places
+    return [_parts(text, chat, data, place) for text, place in zip(texts, places, strict=True)], places
+
+
+@cache
+def _announce(header: str, name: str) -> None:
+    """Say once what is trained of strings."""
+    log.warning(
+        "no --response_template: the agent's reply is what follows the last %r that chosen and rejected share (chat "
+        "template of %s)",
+        header,
+        name,
+    )
+
+
+def _parts(text: str | list[Part], chat: ChatFormat, data: DataSettings, where: str) -> list[Part]:
+    """The parts of a text. Raises UserError naming `where` for a string without a response template."""
+    if not isinstance(text, str):
+        return text
+    if not data.response_template:
+        raise UserError(
+            f"{where}: a plain string, which does not say what the agent wrote. Give --response_template, the markup "
+            "that opens the agent's turns."
+        )
+    try:
+        return _with_reply(parts_from_text(text, given_markup(data.response_template, chat)))
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
 
 
 def _with_reply(parts: list[Part]) -> list[Part]:
@@ -270,34 +259,30 @@ def _with_reply(parts: list[Part]) -> list[Part]:
 
 def successful(trajectories: Sequence[Trajectory], min_reward: float, path: str) -> list[Trajectory]:
     """Graded trajectories with at least `min_reward`. Raises UserError if there is none."""
-    rewards = [t.reward for t in trajectories if t.is_graded and t.reward is not None]
+    rewards = [one.reward for one in trajectories if one.is_graded and one.reward is not None]
     if not rewards:
         raise UserError(f"{path}: no trajectory has a reward. Run evaluate_code.py on it first.")
-    kept = [t for t in trajectories if t.is_graded and t.reward is not None and t.reward >= min_reward]
-    if not kept:
+    if max(rewards) < min_reward:
         raise UserError(
             f"{path}: none of {len(rewards)} graded trajectories reaches --min_reward {min_reward} "
             f"(best: {max(rewards)})."
         )
-    return kept
+    return [one for one in trajectories if one.is_graded and one.reward is not None and one.reward >= min_reward]
 
 
 def split_by_task(
     tasks: Sequence[str | None], fraction: float, seed: int, path: str = "the dataset"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Examples to train on and examples to evaluate on. Siblings (examples of one task) are on the same side.
+    """Examples to train on and to evaluate on, int64 indices. Siblings (examples of one task) are on the same side.
 
     Args:
-        tasks: each example's task.
-        fraction: share of the tasks that is held out; 0 holds out none.
-        seed: decides which tasks.
+        tasks: Each example's task.
+        fraction: Share of the tasks that is held out; 0 holds out none.
+        seed: Random seed of the choice.
         path: Path of the dataset, for errors.
 
-    Returns:
-        Two int64 arrays of indices, each ascending.
-
     Raises:
-        UserError: an example's task is not known, or there is only one task.
+        UserError: An example's task is not known, or there is only one task.
     """
     everything = np.arange(len(tasks))
     if fraction == 0:

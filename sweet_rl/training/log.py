@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker, get_available_trackers
+from accelerate.tracking import get_available_trackers
 from torch import Tensor
 
 from sweet_rl.runs.errors import UserError
@@ -26,8 +26,6 @@ class Log:
 
     Attributes:
         history: All lines so far: one per logged step, and one per evaluation.
-        losses: Losses of the steps since the last line.
-        sums: Sums over their items.
 
     Args:
         accelerator: Processes of the training.
@@ -38,11 +36,13 @@ class Log:
     def __init__(self, accelerator: Accelerator, trackers: list[str], folder: str | Path):
         self.accelerator = accelerator
         self.history: list[dict[str, Any]] = []
-        self.losses: list[float] = []
-        self.sums: dict[str, float] = {}
+        self._steps: list[Mapping[str, float]] = []  # figures of the steps since the last line
         self._seconds = 0.0  # since the last line, before this process began
-        self._trackers = start_trackers(trackers, folder) if accelerator.is_main_process else []
         self._bar: Any = None
+        if trackers:
+            accelerator.log_with = trackers
+            accelerator.project_configuration.logging_dir = str(Path(folder) / "tensorboard")
+            accelerator.init_trackers(os.environ.get("WANDB_PROJECT", "sweet_rl"))
 
     def begin(self, step: int, steps: int) -> None:
         """Start the clock and the progress bar: `step` of the training's `steps` are done."""
@@ -52,34 +52,30 @@ class Log:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps of the log."""
-        seconds = time.perf_counter() - self.since
-        return {"history": self.history, "losses": self.losses, "sums": self.sums, "seconds": seconds}
+        return {"history": self.history, "steps": self._steps, "seconds": time.perf_counter() - self.since}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
-        self.history, self.losses = state["history"], state["losses"]
-        self.sums, self._seconds = state["sums"], state["seconds"]
+        self.history, self._steps, self._seconds = state["history"], state["steps"], state["seconds"]
 
-    def step(self, step: int, loss: float, sums: Mapping[str, float], write: bool, **more: Any) -> None:
+    def step(self, step: int, means: Mapping[str, float], write: bool, **more: Any) -> None:
         """Count a step.
 
         Args:
             step: Number of steps that are done.
-            loss: Mean loss of its items.
-            sums: Sums over its items of other figures, with the numbers of items and tokens.
-            write: Whether a line is due: with the means over the items since the last one of the figures, the tokens
+            means: Loss and other figures of the step, means over its items, and its number of `tokens`.
+            write: Whether a line is due: with the means of the figures over the steps since the last one, the tokens
                 computed per second, and the peak memory of the first process in GB.
             more: Further figures of the line.
         """
-        self.losses.append(loss)
-        self.sums = {name: self.sums.get(name, 0.0) + value for name, value in sums.items()}
+        self._steps.append(means)
         if write:
-            means = means_over_items(self.sums)
-            now = time.perf_counter()
-            more["tokens_per_second"] = means.pop("tokens") / (now - self.since)
+            count, now = len(self._steps), time.perf_counter()
+            line = {name: sum(figures[name] for figures in self._steps) / count for name in means}
+            more["tokens_per_second"] = line.pop("tokens") * count / (now - self.since)
             more["memory_gb"] = peak_memory_gb()
-            self._write(step, {"loss": sum(self.losses) / len(self.losses)} | more | means)
-            self.sums, self.losses, self.since = {}, [], now
+            self._write(step, {"loss": line.pop("loss")} | more | line)
+            self._steps, self.since = [], now
         self._bar.update()
 
     def evaluation(self, step: int, means: Mapping[str, float], epoch: float, seconds: float) -> None:
@@ -90,16 +86,19 @@ class Log:
     def close(self) -> None:
         """End the progress bar and the trackers."""
         self._bar.close()
-        for tracker in self._trackers:
+        for tracker in self.accelerator.trackers:
             tracker.finish()
 
     def _write(self, step: int, line: dict[str, Any]) -> None:
         self.history.append(line | {"step": step})
-        for tracker in self._trackers:
-            tracker.log({_tracked(name): value for name, value in line.items()}, step=step)
+        self.accelerator.log({_tracked(name): value for name, value in line.items()}, step=step)
         text = ", ".join(f"{name} {line[name]:.4g}" for name in SHOWN if name in line)
         if text:
             self._bar.set_postfix_str(text, refresh=False)
+
+
+def _tracked(name: str) -> str:
+    return f"eval/{name.removeprefix('eval_')}" if name.startswith("eval_") else f"train/{name}"
 
 
 def add_to(sums: dict[str, Tensor], figures: Mapping[str, Tensor]) -> None:
@@ -108,16 +107,12 @@ def add_to(sums: dict[str, Tensor], figures: Mapping[str, Tensor]) -> None:
         sums[name] = sums[name] + value.detach() if name in sums else value.detach()
 
 
-def totals(sums: Mapping[str, Tensor], accelerator: Accelerator) -> dict[str, float]:
-    """The sums over all processes."""
+def means_over_items(sums: Mapping[str, Tensor], accelerator: Accelerator) -> dict[str, float]:
+    """The sums over all processes, divided by their number of `items`; `tokens` is not divided."""
     values = torch.stack([value.double() for value in sums.values()])
-    return dict(zip(sums, accelerator.reduce(values, reduction="sum").tolist(), strict=True))
-
-
-def means_over_items(sums: Mapping[str, float]) -> dict[str, float]:
-    """The sums divided by the number of items; "tokens" is not divided."""
-    items = sums["items"]
-    return {name: total if name == "tokens" else total / items for name, total in sums.items() if name != "items"}
+    totals = dict(zip(sums, accelerator.reduce(values, reduction="sum").tolist(), strict=True))
+    items = totals.pop("items")
+    return {name: total if name == "tokens" else total / items for name, total in totals.items()}
 
 
 def peak_memory_gb() -> float:
@@ -138,21 +133,3 @@ def tracker_names(names: str) -> list[str]:
                 f"--report_to {name} is not known or not installed. Known here: {', '.join(['none', *installed])}."
             )
     return wanted
-
-
-def start_trackers(names: list[str], folder: str | Path) -> list[GeneralTracker]:
-    """accelerate's trackers. TensorBoard's folder is `tensorboard`; the project of others is $WANDB_PROJECT."""
-    trackers: list[GeneralTracker] = []
-    for name in names:
-        kind = LOGGER_TYPE_TO_CLASS[name]
-        if kind.requires_logging_directory:
-            tracker = kind(name, logging_dir=str(folder))
-        else:
-            tracker = kind(os.environ.get("WANDB_PROJECT", "sweet_rl"))
-        tracker.start()
-        trackers.append(tracker)
-    return trackers
-
-
-def _tracked(name: str) -> str:
-    return f"eval/{name.removeprefix('eval_')}" if name.startswith("eval_") else f"train/{name}"

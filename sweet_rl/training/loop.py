@@ -13,18 +13,17 @@ import torch
 from torch import Tensor
 
 from sweet_rl.models.log_probs.logps import completion_logps
-from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import FILLER, divided_batch, step_batches
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import Examples
-from sweet_rl.training.log import Log, add_to, means_over_items, totals
+from sweet_rl.training.log import Log, add_to, means_over_items
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.order import epoch_steps, prompt_groups
 
-TOLERANCE = 1e-4  # of the first mean loss, in float32; relative to a loss above 1 (IPO)
-BF16_DISTANCE = 0.2  # mean |log-prob - reference log-prob| per token: bfloat16 rounds a token by its place in a batch
+SAME_MODEL = {False: 1e-4, True: 0.2}
+"""Largest mean |log-prob - reference| per token of equal models, by `bf16`, which rounds by the place in a batch."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,14 @@ class Objective:
             figures for the log.
         outputs: Function of (model, batch) that returns what the losses are computed from: log-probs of the trained
             tokens, or values.
-        first_loss: Mean `preference_loss` of a model that is its reference, if the trained model begins as that; it is
-            then checked in the first step.
+        equals_reference: Whether the trained model begins as its reference, whose log-probs are the batch's
+            `reference`: the first step checks it.
     """
 
     collate: Callable[[list[int]], dict[str, Any]]
     losses: Callable[[Tensor, dict[str, Any]], tuple[Tensor, dict[str, Tensor]]]
     outputs: Callable[[torch.nn.Module, dict[str, Any]], Tensor] = completion_logps
-    first_loss: float | None = None
+    equals_reference: bool = False
 
 
 def train(
@@ -58,11 +57,11 @@ def train(
     checkpoints: Checkpoints,
     together: int = 1,
 ) -> int:
-    """Train a model, from the checkpoint that is continued or from the start.
+    """Train a model, from the checkpoint that is continued or from the start; return the training's number of steps.
 
     A step's loss is the mean over its items, however they are divided into micro-batches and processes. Before a step
-    moves a weight, its loss and its gradients are checked to be finite, and the first loss to be that of equal models;
-    under ZeRO the gradients are checked right after the step.
+    moves a weight, its loss and its gradients are checked to be finite, and in the first step the model to be its
+    reference; under ZeRO the gradients are checked right after the step.
 
     Args:
         model: Model to train.
@@ -74,11 +73,8 @@ def train(
         checkpoints: Checkpoints of the training.
         together: Largest number of examples with the same prompt that stay together.
 
-    Returns:
-        Number of steps of the training.
-
     Raises:
-        UserError: A loss or gradient norm that is not finite, or a first loss that is not that of equal models.
+        UserError: A loss or gradient norm that is not finite, or a model that does not begin as its reference.
     """
     settings, accelerator = engine.settings, engine.accelerator
     trained_on, held_out = split
@@ -92,7 +88,6 @@ def train(
 
     if settings.gradient_checkpointing:
         checkpoint_activations(model)
-    first_loss = None if has_dropout(model) else objective.first_loss
     model = engine.prepare(model)
     step = checkpoints.resume(log)
     log.begin(step, steps)
@@ -105,23 +100,19 @@ def train(
             torch.manual_seed(int(np.random.SeedSequence([settings.seed, step, share["process"]]).generate_state(1)[0]))
             batches = [collated(objective, indices) for indices in micro_batches]
             items = engine.total(sum(batch["items"] for batch in batches))
-            local_sums: dict[str, Tensor] = {}
+            sums: dict[str, Tensor] = {}
             for number, batch in enumerate(batches, 1):
                 with engine.micro_batch(last=number == len(batches)):
                     batch = engine.on_device(batch)
                     loss, figures, outputs = batch_losses(model, objective, batch, engine)
-                    loss = loss * accelerator.num_processes / items  # gradients are averaged over processes
-                    engine.backward(loss)
-                add_to(local_sums, figures | {"loss": loss})
-                if step == 0 and first_loss is not None:
-                    add_to(local_sums, distance_from_reference(outputs, batch))
+                    engine.backward(loss * accelerator.num_processes / items)  # gradients are averaged over processes
+                add_to(sums, figures | {"loss": loss})
+                if step == 0 and number == 1 and objective.equals_reference:
+                    check_equals_reference(outputs.detach(), batch, settings.bf16)
 
             norm = float(engine.clip())
-            sums = totals(local_sums, accelerator)
-            loss = sums.pop("loss") / accelerator.num_processes
-            check_finite(step + 1, {"loss": loss, "gradient norm": norm})
-            if step == 0 and first_loss is not None:
-                check_first_loss(sums, first_loss, settings.bf16)
+            means = means_over_items(sums, accelerator)
+            check_finite(step + 1, {"loss": means["loss"], "gradient norm": norm})
             rate = learning_rate(step)
             norm = float(engine.step(rate))
             step += 1
@@ -129,14 +120,13 @@ def train(
 
             epochs = step / steps_in_epoch
             due = step % settings.logging_steps == 0 or step == steps
-            log.step(step, loss, sums, due, grad_norm=norm, learning_rate=rate, epoch=epochs)
-            evaluate_now, save_now = checkpoints.due(step, step % steps_in_epoch == 0 or step == steps)
-            if evaluate_now and len(held_out):
+            log.step(step, means, due, grad_norm=norm, learning_rate=rate, epoch=epochs)
+            by_steps = settings.save_steps and step % settings.save_steps == 0
+            if len(held_out) and (by_steps or step % steps_in_epoch == 0 or step == steps):
                 began = time.perf_counter()
-                means = evaluate(model, objective, examples, held_out, step, engine)
-                log.evaluation(step, means, epochs, time.perf_counter() - began)
-                checkpoints.evaluated(step, means["loss"])
-            if save_now:
+                held_out_means = evaluate(model, objective, examples, held_out, step, engine)
+                log.evaluation(step, held_out_means, epochs, time.perf_counter() - began)
+            if checkpoints.due(step):
                 checkpoints.save(step, log)
     log.close()
     return steps
@@ -194,7 +184,7 @@ def evaluate(
         add_to(sums, figures | {"loss": loss})
     model.train()
     del sums["tokens"]
-    means = means_over_items(totals(sums, accelerator))
+    means = means_over_items(sums, accelerator)
     check_finite(step, {"loss of the held-out examples": means["loss"]})
     return means
 
@@ -210,36 +200,14 @@ def check_finite(step: int, figures: Mapping[str, float]) -> None:
         )
 
 
-def distance_from_reference(outputs: Tensor, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Sum of |log-prob - reference log-prob| over the trained tokens of a batch, and their number."""
-    logps = outputs.detach() if outputs.ndim == 1 else outputs.detach()[:, 0]
-    distance = (logps - batch["reference"]).abs() * batch["counted"]
-    return {"distance": distance.sum(), "scored": distance.new_tensor(distance.numel() * batch["counted"])}
-
-
-def check_first_loss(sums: dict[str, float], expected: float, bf16: bool) -> None:
-    """Raise UserError if in the first step the trained model is not its reference; takes the distance out of the sums.
-
-    In bfloat16 rounding may move the loss of long texts by more than TOLERANCE: there the distance per token decides.
-    """
-    loss, distance = sums["preference_loss"] / sums["items"], sums.pop("distance") / sums.pop("scored")
-    if abs(loss - expected) <= TOLERANCE * max(1, expected) or (bf16 and distance <= BF16_DISTANCE):
-        return
-    raise UserError(
-        f"the preference loss of the first step is {loss:.6f} instead of {expected:.6f}: the model that is trained and "
-        f"its reference are the same, but their log-probs differ by {distance:.2g} per token. Training is stopped, "
-        "because every later loss would be wrong too. Give --overwrite to compute the reference again; if the error "
-        "stays, this model computes something else in training than in evaluation and cannot be trained here."
-    )
-
-
-def has_dropout(model: torch.nn.Module) -> bool:
-    """Whether the model's outputs are random in training. A new adapter's dropout is not: its output is 0."""
-    modules = (
-        module for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout) and "lora_" not in name
-    )
-    settings = unwrapped(model).config.to_dict().items()
-    return any(module.p > 0 for module in modules) or any(
-        name.endswith(("dropout", "pdrop", "dropout_prob")) and isinstance(value, float) and value > 0
-        for name, value in settings
-    )
+def check_equals_reference(outputs: Tensor, batch: Mapping[str, Any], bf16: bool) -> None:
+    """Raise UserError if the log-probs of the model, which is its reference, are not those of the reference."""
+    logps = outputs if outputs.ndim == 1 else outputs[:, 0]
+    distance = float((logps - batch["reference"]).abs().mean())
+    if not distance <= SAME_MODEL[bf16]:
+        raise UserError(
+            "the model that is trained and its reference are the same, but in the first step their log-probs differ by "
+            f"{distance:.2g} per token. Training is stopped, because every loss would be wrong. Give --overwrite to "
+            "compute the reference again; if the error stays, this model computes something else in training than in "
+            "evaluation (set a dropout in its config.json to 0)."
+        )

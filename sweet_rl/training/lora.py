@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,8 @@ import torch
 
 from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head
 from sweet_rl.models.weights import load_weights, save_weights
-from sweet_rl.runs.errors import UserError
 
 FOLDER = "adapter"
-
-
-def require_peft() -> None:
-    """Raise UserError if peft is not installed."""
-    try:
-        import peft  # noqa: F401
-    except ImportError as error:
-        raise UserError("--lora_rank needs peft: pip install peft. Without it all weights are trained.") from error
 
 
 def with_adapter(
@@ -33,22 +23,11 @@ def with_adapter(
     dropout: float = 0.0,
     autocast: bool = False,
 ) -> torch.nn.Module:
-    """The model, frozen, with a new adapter on its linear layers, as peft makes it.
+    """The model, frozen, with a new adapter on its linear layers, as peft makes it. A value head is trained whole.
 
-    A value head is trained whole. With the adapter switched off the model is the one it was: the reference.
-
-    Args:
-        model: Causal language model, with or without a value head.
-        rank: Rank of the adapter.
-        alpha: Scale of the adapter times its rank; default: twice the rank.
-        seed: Random seed of the adapter's first weights.
-        target_modules: Names of the layers that get one; all-linear: all but the vocabulary projection.
-        dropout: Probability that an input of the adapter is dropped in training.
-        autocast: Whether the model will run under autocast. Then peft need not cast the adapter's inputs to float32,
-            from which autocast would cast them back; without dropout the numbers are the same.
-
-    Raises:
-        UserError: The model has no layer of these names, or one of them shares its weights with another layer.
+    With the adapter switched off the model is the one it was: the reference. `autocast` says that the model will run
+    under autocast: then peft need not cast the adapter's inputs to float32, from which autocast would cast them back;
+    without dropout the numbers are the same. Other arguments are those of `TrainingSettings`.
     """
     from peft import LoraConfig, get_peft_model
     from peft.tuners.tuners_utils import BaseTunerLayer
@@ -65,17 +44,7 @@ def with_adapter(
         modules_to_save=heads,
         task_type="CAUSAL_LM",
     )
-    names = ",".join(target_modules)
-    try:
-        adapted: Any = get_peft_model(model, config)
-    except ValueError as error:  # no layer has such a name
-        raise UserError(f"--target_modules {names}: {error}") from error
-    embeddings, projection = adapted.get_input_embeddings(), adapted.get_output_embeddings()
-    if embeddings.weight is projection.weight and any(isinstance(x, BaseTunerLayer) for x in (embeddings, projection)):
-        raise UserError(
-            f"--target_modules {names}: the embedding shares its weights with the vocabulary projection, and an "
-            "adapter on one of the two cannot be merged into a whole model. Leave it out."
-        )
+    adapted: Any = get_peft_model(model, config)
     for module in adapted.modules():
         if isinstance(module, BaseTunerLayer):
             layer: Any = module
@@ -87,15 +56,6 @@ def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: 
     """Write the model at `base` with the adapter added to its weights to `save_path`, an ordinary model folder.
 
     The sum is made in float32 and then rounded to `dtype`, but for a value head.
-
-    Args:
-        base: Model that the adapter was trained on.
-        adapter: Folder of the adapter.
-        save_path: Folder of the merged model.
-        dtype: Number format of its weights.
-
-    Raises:
-        UserError: The base cannot be loaded.
     """
     from peft import PeftModel
     from safetensors import safe_open
@@ -109,10 +69,8 @@ def merge_adapter(base: str, adapter: str | Path, save_path: str | Path, dtype: 
     save_weights(merged, save_path)
 
 
-def round_weights(model: Any, dtype: torch.dtype) -> None:
-    """Cast the weights to `dtype`, but not those that transformers loads in float32 beside weights of any format."""
-    kept = [HEAD, *(getattr(model, "_keep_in_fp32_modules_strict", None) or ())]
-    pattern = re.compile(rf"(?:^|\.)(?:{'|'.join(kept)})(?:\.|$)")
+def round_weights(model: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Cast the weights to `dtype`, but not those of a value head."""
     for name, weight in [*model.named_parameters(), *model.named_buffers()]:
-        if weight.is_floating_point() and not pattern.search(name):
+        if weight.is_floating_point() and HEAD not in name.split("."):
             weight.data = weight.data.to(dtype)

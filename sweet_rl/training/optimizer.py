@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 
 import torch
-from transformers import get_scheduler
+from transformers import get_cosine_with_min_lr_schedule_with_warmup
 
-from sweet_rl.runs.errors import UserError
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -32,25 +31,12 @@ def is_matrix(weight: torch.Tensor) -> bool:
 def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
     """The learning rate of a step as a function of the number of steps before it.
 
-    A cosine ends at `min_learning_rate_ratio` of the peak, other schedules of transformers as they are. Both ends lie
-    outside of the training: the rate is 0 before the first step and at its end after the last one, and each step moves
-    the weights.
-
-    Raises:
-        UserError: A schedule that transformers does not have, or that needs more than a number of steps.
+    After the warm-up a cosine ends at `min_learning_rate_ratio` of the peak. Both ends lie outside of the training: the
+    rate is 0 before the first step and at its end after the last one, and each step moves the weights.
     """
-    name, more = settings.lr_scheduler, {}
-    if name in ("cosine", "cosine_with_min_lr"):
-        name, more = "cosine_with_min_lr", {"min_lr_rate": settings.min_learning_rate_ratio}
-    peak = settings.peak_learning_rate
-    warm_up = math.ceil(steps * settings.warmup_ratio)
-    unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # get_scheduler needs an optimizer
-    try:
-        schedule = get_scheduler(name, unused, warm_up, steps + 1, more)
-        (factor,) = schedule.lr_lambdas
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"--lr_scheduler {settings.lr_scheduler} cannot be used: {error}. Take for example cosine, linear or "
-            "constant_with_warmup."
-        ) from error
+    peak, warm_up = settings.peak_learning_rate, math.ceil(steps * settings.warmup_ratio)
+    unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # the schedule needs an optimizer
+    ratio = settings.min_learning_rate_ratio
+    schedule = get_cosine_with_min_lr_schedule_with_warmup(unused, warm_up, steps + 1, min_lr_rate=ratio)
+    (factor,) = schedule.lr_lambdas
     return lambda done: peak * factor(done + 1)

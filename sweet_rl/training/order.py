@@ -15,16 +15,7 @@ BUCKETS = 4
 
 
 def prompt_groups(examples: Examples, indices: np.ndarray, limit: int) -> list[np.ndarray]:
-    """Group those of the `indices` that have the same prompt.
-
-    Args:
-        examples: All examples.
-        indices: Indices of the examples to group, int64.
-        limit: Largest number of examples in a group.
-
-    Returns:
-        The groups, each an array of indices.
-    """
+    """Group those of the `indices` that have the same prompt, at most `limit` in a group."""
     prompts = examples.prompts  # computed when it is read
     same = group_indices([prompts[i] for i in indices])
     return [indices[group[start : start + limit]] for group in same for start in range(0, len(group), limit)]
@@ -46,9 +37,6 @@ def epoch_steps(
         batch_size: Largest number of examples per optimiser step.
         seed: Random seed of the order.
         epoch: Number of the epoch; each epoch has another order.
-
-    Returns:
-        One int64 array of indices per step.
     """
     random = np.random.default_rng([seed, epoch])
     shuffled = [random.permutation(groups[i]) for i in random.permutation(len(groups))]

@@ -56,6 +56,6 @@ def train_imitation(
             kept = successful(training.read(Trajectory), min_reward, dataset)
             examples = encode_trajectories(kept, chat, data, dataset)
         model = training.trainable(training.load_weights(training.weights))
-        split = training.split(examples)
+        training.begin(examples)
         objective = imitation_objective(examples, training.share_prompts(model))
-        return training.fit(model, objective, examples, split, {"trajectories": len(examples)}, chat, together=1)
+        return training.fit(model, objective, examples, {"trajectories": len(examples)}, chat, together=1)

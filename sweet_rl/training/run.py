@@ -7,10 +7,10 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
 from tqdm import tqdm
@@ -19,13 +19,7 @@ from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.log_probs.value_head import attach_value_head
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import (
-    freeze,
-    load_weights,
-    model_path,
-    require_bitsandbytes,
-    save_weights,
-)
+from sweet_rl.models.weights import freeze, load_weights, model_path, require_bitsandbytes, save_weights
 from sweet_rl.runs.errors import FULL_DISK, UserError
 from sweet_rl.runs.records import read_records
 from sweet_rl.runs.run import Output, open_model
@@ -37,12 +31,8 @@ from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import Examples, split_by_task
 from sweet_rl.training.log import Log, tracker_names
 from sweet_rl.training.loop import Objective, train
-from sweet_rl.training.lora import FOLDER, merge_adapter, require_peft, round_weights, with_adapter
-from sweet_rl.training.optimizer import learning_rates
+from sweet_rl.training.lora import FOLDER, merge_adapter, round_weights, with_adapter
 from sweet_rl.training.settings import DataSettings, TrainingSettings
-
-Split = tuple[np.ndarray, np.ndarray]
-"""Indices of the examples that are trained on, and of those that are held out."""
 
 
 def make_engine(settings: TrainingSettings) -> Engine:
@@ -74,13 +64,10 @@ class Training:
         data: DataSettings,
         overwrite: bool = False,
     ):
-        if settings.keep == "best" and data.eval_fraction == 0:
-            raise UserError("--keep best needs tasks to evaluate on: give --eval_fraction, for example 0.1.")
         if settings.lora_rank:
-            require_peft()
+            import peft  # noqa: F401  # if it is missing, before anything is computed
         if settings.load_in_4bit:
             require_bitsandbytes("--load_in_4bit")
-        learning_rates(settings, steps=1)
         self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path
         self.settings, self.data, self.overwrite = settings, data, overwrite
         self.weights = model_path(pretrain)
@@ -104,8 +91,11 @@ class Training:
         return read_records(self.dataset, kind, self.data.max_samples)
 
     def trainable(self, model: torch.nn.Module) -> torch.nn.Module:
-        """The model in training mode, with an adapter if one was asked for."""
+        """The model in training mode without dropout, which its reference has not, and with an adapter if asked for."""
         model.train()
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
         how = self.settings
         if not how.lora_rank:
             return model
@@ -135,102 +125,78 @@ class Training:
 
     @contextlib.contextmanager
     def opened(self, settings: dict[str, Any], inputs: Sequence[str | None] = ()) -> Iterator[bool]:
-        """Open the folder of the model, before anything is read: a finished training costs nothing.
+        """Open the folder of the model, before anything is read; yield whether there is something to do.
 
-        With `overwrite` it is opened, and emptied, in `split`: what is there stays until the new inputs were checked.
-
-        Args:
-            settings: Settings of this kind of training, for the manifest.
-            inputs: Paths that are read beside the dataset and the model to start from.
-
-        Yields:
-            Whether there is something to do; False if a finished run with the same settings is there.
-
-        Raises:
-            UserError: An output or settings that cannot be used (then nothing is overwritten), or a full disk.
+        With `overwrite` it is opened, and emptied, in `begin`: what is there stays until the new inputs were checked.
+        `settings` are those of this kind of training, `inputs` paths that are read beside the dataset and the model to
+        start from. Raises UserError if output or settings cannot be used, or for a full disk.
         """
         recorded = recorded_settings(self.pretrain, self.dataset, settings, self.data, self.settings)
         inputs = read_inputs(self.pretrain, self.dataset, inputs)
-        with contextlib.ExitStack() as stack, full_disk_named(self.save_path):
-
-            def open_folder() -> None:
-                # The first process alone writes.
-                if self.is_first:
-                    folder = open_model(self.save_path, recorded, inputs, self.overwrite)
-                    self.folder = stack.enter_context(folder)
-
-            self._open_folder = open_folder
+        self._open_model = partial(open_model, self.save_path, recorded, inputs, self.overwrite)
+        try:
             if not self.overwrite:
-                open_folder()
+                self._open()
             (complete,) = broadcast_object_list([self.folder is not None and self.folder.finished])
-            if complete:
-                if self.is_first:
-                    print(f"{self.save_path}: already complete")
-            elif not self.overwrite:
-                self._announce()
+            if complete and self.is_first:
+                print(f"{self.save_path}: already complete")
             yield not complete
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise
+            raise UserError(
+                f"{self.save_path}: the disk is full. The last checkpoint stays. Make room on this disk, then give the "
+                "same command again: the training goes on from there."
+            ) from error
+        finally:
+            if self.folder is not None:
+                self.folder.close()
 
-    def _announce(self) -> None:
-        """Print where the training goes on, and its rate."""
+    def _open(self) -> None:
+        """Open the folder in the first process, which alone writes, and print where a killed training goes on."""
+        if self.is_first:
+            self.folder = self._open_model()
         checkpoint = self.checkpoints.newest()
-        if self.folder and self.folder.resuming:
+        if self.folder is not None and self.folder.resuming:
             where = checkpoint or "no checkpoint had been written"
             print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
-        if self.is_first and self.settings.learning_rate is None:
-            print(f"--learning_rate: {self.settings.peak_learning_rate:g}, the default")
 
-    def split(self, examples: Examples) -> Split:
-        """The examples to train on and those to hold out. What `overwrite` replaces is removed here.
+    def begin(self, examples: Examples) -> None:
+        """Decide which examples are held out; what `overwrite` replaces is removed now, after the model was loaded.
 
         Raises UserError if the tasks are not known.
         """
-        split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
+        self.split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
         if self.overwrite:
-            self._open_folder()
-            self._announce()
-        return split
+            self._open()
 
     def fit(
         self,
         model: torch.nn.Module,
         objective: Objective,
         examples: Examples,
-        split: Split,
         counts: dict[str, int],
         chat: ChatFormat,
         together: int | None = None,
     ) -> dict[str, Any]:
-        """Train the model and save it. Called while the folder is `opened`.
+        """Train the model, save it and return the summary. Called after `begin`.
 
-        Args:
-            model: Model to train.
-            objective: What is optimised.
-            examples: All examples.
-            split: From `split`.
-            counts: Numbers of examples, for the summary.
-            chat: Chat format of the model.
-            together: Largest number of examples with the same prompt that stay together; default:
-                `max_pairs_per_prompt`.
-
-        Returns:
-            The summary.
+        `counts` are numbers of examples for the summary; at most `together` examples with the same prompt stay together
+        (default: `max_pairs_per_prompt`).
         """
-        how, run = self.settings, self.folder
-        if run is not None:
-            if not torch.cuda.is_available():
-                print(f"CPU threads: {torch.get_num_threads()} (OMP_NUM_THREADS sets another number)")
         log = Log(self.accelerator, self.trackers, self.save_path)
         began = time.perf_counter()
-        together = how.max_pairs_per_prompt if together is None else together
-        steps = train(model, objective, examples, split, self.engine, log, self.checkpoints, together)
-        summary: dict[str, Any] = {**counts, "held_out": len(split[1]), "dropped": dict(examples.counts)}
+        together = self.settings.max_pairs_per_prompt if together is None else together
+        steps = train(model, objective, examples, self.split, self.engine, log, self.checkpoints, together)
+        summary: dict[str, Any] = {**counts, "held_out": len(self.split[1]), "dropped": dict(examples.counts)}
         summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
-        summary |= {"train_loss": mean_loss(log.history), "last": last_figures(log.history)}
-        if how.keep == "best":
-            summary["best_step"] = self.checkpoints.load_best()
+        summary["last"] = last_figures(log.history)
         self._save(model, chat)
-        if run is not None:
-            self._finish(run, log.history, summary)
+        if self.folder is not None:
+            lines = "".join(json.dumps(line) + "\n" for line in log.history)
+            (Path(self.save_path) / "training_log.jsonl").write_text(lines, encoding="utf-8")
+            self.folder.finish(summary)
+            shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
             for why, count in examples.counts.items():
                 tqdm.write(f"{count} {why}")
             figures = ", ".join(f"{k} {v:.4g}" for k, v in summary["last"].items() if isinstance(v, int | float))
@@ -256,19 +222,6 @@ class Training:
             save_weights(unwrapped(model), self.save_path, state)
         chat.tokenizer.save_pretrained(self.save_path)
 
-    def _finish(self, run: Output, history: Sequence[dict], summary: dict[str, Any]) -> None:
-        """Write `training_log.jsonl` (one line per logged step or evaluation), and mark the run as finished."""
-        with open(Path(self.save_path) / "training_log.jsonl", "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(line) + "\n" for line in history)
-        run.finish(summary)
-        shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
-
-
-def mean_loss(history: Sequence[dict]) -> float:
-    """Mean of the logged losses; each is that of the steps since the line before."""
-    lines = [line for line in history if "loss" in line]
-    return float(np.average([line["loss"] for line in lines], weights=np.diff([0, *(line["step"] for line in lines)])))
-
 
 def last_figures(history: Sequence[dict]) -> dict[str, Any]:
     """The figures of the last logged step and of the last evaluation."""
@@ -276,17 +229,3 @@ def last_figures(history: Sequence[dict]) -> dict[str, Any]:
     for kind in ("loss", "eval_loss"):
         last |= next((line for line in reversed(history) if kind in line), {})
     return {name: value for name, value in last.items() if name not in ("epoch", "step", "learning_rate")}
-
-
-@contextlib.contextmanager
-def full_disk_named(folder: str | Path) -> Iterator[None]:
-    """Turn an error of a write to a full disk into a UserError that names `folder`."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL_DISK:
-            raise
-        raise UserError(
-            f"{folder}: the disk is full. The last checkpoint stays. Make room on this disk, then give the same "
-            "command again: the training goes on from there."
-        ) from error

@@ -5,7 +5,6 @@ Nothing here imports torch, so that a script's --help is quick.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -31,13 +30,7 @@ def check_setting(name: str, value: Any, holds: bool, wanted: str) -> None:
 
 
 def check_settings(settings: Any, bounds: dict[str, Bound]) -> None:
-    """Raise UserError naming the first field that is no choice of its Literal, or out of its bounds; None is in all."""
-    for name, kind in typing.get_type_hints(type(settings)).items():
-        if typing.get_origin(kind) is Literal:
-            choices = typing.get_args(kind)
-            check_setting(
-                name, getattr(settings, name), getattr(settings, name) in choices, f"be {' or '.join(choices)}"
-            )
+    """Raise UserError naming the first field that is out of its bounds; None is in all."""
     for name, (holds, wanted) in bounds.items():
         value = getattr(settings, name)
         check_setting(name, value, value is None or holds(value), wanted)
@@ -145,7 +138,6 @@ class TrainingSettings(AttentionSettings):
             whole share of the batch.
         max_pairs_per_prompt: Largest number of examples with the same prompt that stay together in a batch. The prompt
             is computed once for them. At 4, a batch of 8 may hold two distinct prompts only.
-        lr_scheduler: Name of a schedule of transformers (SchedulerType).
         warmup_ratio: Share of the steps in which the learning rate rises to its peak.
         weight_decay: Weight decay of AdamW, on all weights but biases and norms.
         max_norm: Gradient norm at which gradients are clipped.
@@ -163,8 +155,6 @@ class TrainingSettings(AttentionSettings):
         load_in_4bit: Keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
         save_steps: Number of optimiser steps between checkpoints, beside those by time; none or -1 for only these.
         save_minutes: Minutes between checkpoints; none for none by time. Only the newest checkpoint is kept.
-        keep: Weights that are kept: last (at the end) or best (of the evaluation with the lowest loss, each of which
-            then writes a checkpoint).
         logging_steps: Number of optimiser steps between lines of the log.
         report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
         seed: Random seed of the order of the examples, the held-out tasks and new weights.
@@ -178,7 +168,6 @@ class TrainingSettings(AttentionSettings):
     train_batch_size: int = 8
     micro_train_batch_size: Annotated[int | None, UNRECORDED] = None
     max_pairs_per_prompt: int = 4
-    lr_scheduler: str = "cosine"
     warmup_ratio: float = 0.03
     weight_decay: float = 0.0
     max_norm: float = 1.0
@@ -193,7 +182,6 @@ class TrainingSettings(AttentionSettings):
     load_in_4bit: bool = False
     save_steps: Annotated[int | None, UNRECORDED] = None
     save_minutes: Annotated[float | None, UNRECORDED] = 10.0
-    keep: Literal["last", "best"] = "last"
     logging_steps: Annotated[int, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"
     seed: int = 0
@@ -208,7 +196,10 @@ class TrainingSettings(AttentionSettings):
             | {"weight_decay": NOT_NEGATIVE, "max_norm": NOT_NEGATIVE, "lora_dropout": BELOW_1, "warmup_ratio": BELOW_1}
             | {
                 "save_steps": (lambda value: value == -1 or value >= 1, "be at least 1, or none"),
-                "adam_betas": (_two_betas, "be two numbers, each at least 0 and below 1: 0.9,0.95"),
+                "adam_betas": (
+                    lambda value: len(value) == 2 and all(0 <= beta < 1 for beta in value),
+                    "be two numbers, each at least 0 and below 1: 0.9,0.95",
+                ),
                 "min_learning_rate_ratio": (lambda value: 0 <= value <= 1, "be at least 0 and at most 1"),
                 "target_modules": (lambda value: len(value) > 0, "name a layer"),
                 "zero_stage": (lambda value: value in (0, 1, 2, 3), "be 0, 1, 2 or 3"),
@@ -216,21 +207,10 @@ class TrainingSettings(AttentionSettings):
         )
         if self.save_steps == -1:
             object.__setattr__(self, "save_steps", None)
-        self._check_adapter()
         if self.adam_offload and not self.zero_stage:
             raise UserError("--adam_offload is done by DeepSpeed ZeRO: give --zero_stage 1, 2 or 3, or leave it out.")
-        if self.load_in_4bit and not self.plain:
-            raise UserError("--load_in_4bit is for a model that is not divided: leave out --zero_stage.")
-
-    def _check_adapter(self) -> None:
-        changed = {
-            "lora_alpha": self.lora_alpha is not None,
-            "lora_dropout": self.lora_dropout > 0,
-            "target_modules": self.target_modules != ("all-linear",),
-            "load_in_4bit": self.load_in_4bit,
-        }
-        for name in (name for name, given in changed.items() if given and not self.lora_rank):
-            raise UserError(f"--{name} is for an adapter: give --lora_rank, or leave it out.")
+        if self.load_in_4bit and not (self.lora_rank and self.plain):
+            raise UserError("--load_in_4bit is for weights beside an adapter: give --lora_rank, and no --zero_stage.")
 
     @property
     def autocast(self) -> bool:
@@ -248,7 +228,3 @@ class TrainingSettings(AttentionSettings):
         if self.learning_rate is not None:
             return self.learning_rate
         return LORA_LEARNING_RATE if self.lora_rank else LEARNING_RATE
-
-
-def _two_betas(values: tuple[float, ...]) -> bool:
-    return len(values) == 2 and all(0 <= value < 1 for value in values)

@@ -77,13 +77,12 @@ def value_preference_objective(examples: Examples, how: ValueSettings, lay_out) 
 
 
 def check_both_classes(labels: Sequence[float], path: str) -> None:
-    """Raise UserError naming the dataset if no label differs from the others: every value would only learn that one."""
+    """Raise UserError if no label differs from the others: every value would only learn that one."""
     if len(set(labels)) == 1:
         raise UserError(
             f"{path}: all {len(labels)} dialogues have {'reward 1' if labels[0] else 'a reward below 1'}, and "
-            "--objective classification learns to tell success (reward 1) from the rest. Collect dialogues of both "
-            "kinds, or compare partial rewards: --objective preference on the pairs that evaluate_code.py or "
-            "evaluate_html.py writes with --ground_truth_preference_path and --min_gap 0.1."
+            "--objective classification learns to tell success (reward 1) from the rest. For partial rewards take "
+            "--objective preference, on pairs that were written with --min_gap."
         )
 
 
@@ -116,6 +115,6 @@ def train_value(
             check_both_classes(examples.labels, dataset)
             counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
         model = training.with_value_head(training.load_weights(training.weights))
-        split = training.split(examples)
+        training.begin(examples)
         objective = value_objective(examples, how, training.share_prompts(model))
-        return training.fit(model, objective, examples, split, counts, chat)
+        return training.fit(model, objective, examples, counts, chat)

@@ -139,7 +139,6 @@ def _dialogues(
 
 async def _credit(critic: ChosenCritic, trajectories: Sequence[Trajectory]) -> list[list[dict]]:
     check_scores_turns(critic)
-    critic.check_models()
     scorer = TurnScorer(critic)
     try:
         size = scorer.critic.turns_per_call

@@ -56,7 +56,7 @@ class Script:
 FAST = {"max_tokens": "3"}
 TRAINING = {
     "learning_rate": "0.1", "max_epochs": "2", "train_batch_size": "4", "seed": "1", "lora_rank": "4", "max_len": "500",
-    "warmup_ratio": "0.5", "weight_decay": "0.5", "adam_betas": "0.5,0.6", "lr_scheduler": "linear",
+    "warmup_ratio": "0.5", "weight_decay": "0.5", "adam_betas": "0.5,0.6",
     "min_learning_rate_ratio": "0.5",
 }  # fmt: skip
 SCRIPTS = (

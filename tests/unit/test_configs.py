@@ -30,14 +30,14 @@ BACKEND = {
     "critic": PREFERENCES | {"normalize": "turn", "max_epochs": 4, "max_len": 8192},
     "sampling": {"model_id": LLAMA_8B, "best_of_n": 16, "data_fraction": 0.1, "temperature": 1.0, "max_tokens": 1024},
     "ranking": {"reference": "sampled", "normalize": "turn", "bf16": True},
-    "pmi_ranking": {"critic_type": "pmi", "critic_settings": {"normalize": "none"}},
+    "pmi_ranking": {"critic_type": "pmi", "normalize": "none"},
     "turn_pairs": {"num_pairs": 4},
     "actor": PREFERENCES | {"normalize": "none", "max_epochs": 1, "max_len": 16384},
     "single_turn": DIALOGUES
     | {"best_of_n": 1, "num_tasks": 1000, "max_turns": 1, "agent_prompt_path": "code_agent_single_turn.txt"},
     "value_critic": VALUES | {"objective": "preference", "beta": 0.1},
     "value_function": VALUES | {"objective": "classification"},
-    "value_ranking": {"critic_type": "value", "critic_settings": {"bf16": True}},
+    "value_ranking": {"critic_type": "value", "bf16": True},
 }
 PAGE_DIALOGUES = DIALOGUES | {"env_model": "Qwen/Qwen2-VL-72B-Instruct", "task_type": "html", "env_max_chars": 1000}
 FRONTEND = {

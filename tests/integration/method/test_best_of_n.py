@@ -13,7 +13,7 @@ from sweet_rl.method.critics import CriticFlags
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.runs.records import Task, Trajectory, read_records
-from tests.support.command_line import call, read_rows, write_rows
+from tests.support.command_line import call
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +72,3 @@ def test_one_candidate_is_the_agent_itself_and_concurrency_changes_nothing(playe
 
     assert dialogues("n1") == dialogues("one")
     assert dialogues("again") == dialogues("chosen")
-
-
-@pytest.mark.slow
-def test_a_critic_without_a_model_is_refused(played):
-    rows = read_rows(played / "train.jsonl")
-    write_rows(played / "tasks.jsonl", rows)
-    done = call("play_best_of_n.py", agent_model="mini", env_model="mini", input_path=played / "tasks.jsonl",
-                output_path=played / "bad.jsonl", candidates=4)  # fmt: skip
-    assert done.code == 2 and "missing: --critic (no default)" in done.err

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
@@ -22,28 +19,11 @@ from sweet_rl.models.weights import load_frozen, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from tests.support.api_server import ApiServer, Reply, refusal
-from tests.support.command_line import ROOT, count_rows, read_rows, write_rows
+from tests.support.command_line import count_rows, read_rows, write_rows
 from tests.support.dialogues import graded
 from tests.support.launched import free_port, served
 
 BROKEN = "a text that has no log-probs"
-# The packages are not found, as if they were not installed; transformers is there for its tokenizers.
-WITHOUT_TORCH = """
-import importlib.machinery, sys
-
-class Finder(importlib.machinery.PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        if name.partition(".")[0] not in ("torch", "accelerate", "safetensors"):
-            return super().find_spec(name, path, target)
-
-sys.meta_path = [Finder if one is importlib.machinery.PathFinder else one for one in sys.meta_path]
-import scripts
-
-for line in {commands!r}:
-    sys.argv = ["sweet-rl", *line.split()]
-    scripts.main()
-"""
 
 
 def scoring(path: str, broken: Callable[[list], list] = lambda found: found) -> Callable[[dict], Reply]:
@@ -161,22 +141,6 @@ def test_log_probs_that_are_none_cost_their_own_dialogue_alone_and_it_is_done_ag
     assert [row.id for row in read_records(output, Trajectory)] == [row.id for row in good]
 
 
-def test_each_model_is_asked_where_it_is_listed(perturbed_mini, tmp_path):
-    settings = {"model_id": perturbed_mini, "reference_model_id": "mini"}
-    with ApiServer(scoring(perturbed_mini)) as critic, ApiServer(scoring(model_path("mini"))) as seed:
-        critic.models, seed.models = [perturbed_mini], ["mini"]
-        where = {"hostname": f"{seed.url},{critic.url}"}
-
-        async def scores(**where) -> list:
-            loaded = ChosenCritic("log_ratio", {**settings, **where}).load()
-            try:
-                return [(await loaded.scores([record]))[0] for record in candidates(1)]
-            finally:
-                await loaded.close()
-
-        np.testing.assert_allclose(asyncio.run(scores(**where)), asyncio.run(scores(bf16=False)), atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("models", "answer", "message"),
     [
@@ -193,26 +157,3 @@ def test_a_server_that_cannot_score_is_one_error_before_a_record_is_written(mode
         with pytest.raises(UserError, match=message):
             rank_file(critic, str(source), str(tmp_path / "out.jsonl"))
     assert not count_rows(tmp_path / "out.jsonl")
-
-
-def test_ranking_and_the_viewer_do_without_torch(server, tmp_path):
-    write_rows(tmp_path / "in.jsonl", candidates(1))
-    write_rows(tmp_path / "played.jsonl", graded()[:1])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    critic = f"--critic_type pmi --hostname {server}"
-    commands = [
-        f"rank_best_of_n --model_id mini {critic} --input_path in.jsonl --output_path ranked.jsonl",
-        f"visualize_dialogue_histories --critic mini {critic} --input_path played.jsonl --output page.html",
-    ]
-    program = [sys.executable, "-c", WITHOUT_TORCH.format(commands=commands)]
-    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "ranked.jsonl").read_text())["judge_result"][0] in (0, 1, 2)
-    assert (tmp_path / "page.html").is_file()
-
-
-def test_settings_of_a_model_in_this_process_are_refused_for_one_on_a_server():
-    with pytest.raises(UserError, match="bf16"):
-        CriticFlags(model_id="mini", hostname="localhost", bf16=True)
-    with pytest.raises(UserError, match="tokenizer"):
-        CriticFlags(model_id="mini", tokenizer="mini")

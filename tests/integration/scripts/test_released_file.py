@@ -14,7 +14,7 @@ from sweet_rl.method.candidate_texts import encoded_candidates
 from sweet_rl.method.privileged_information import hint_text
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
-from sweet_rl.training.examples import Encoder
+from sweet_rl.training.examples import encode_text
 from tests.support.chat_families import small_tokenizer
 from tests.support.command_line import call, read_rows, write_rows
 from tests.support.released_files import CHATML, LLAMA, Markup, trajectories
@@ -116,7 +116,7 @@ def test_training_sees_one_bos_the_agents_tokens_and_eos_only_where_the_file_has
     pairs = read_records(walk.folder / ("pairs_with_c.jsonl" if hint else "pairs.jsonl"), PreferencePair)
     for pair in pairs:
         for side in ("chosen", "rejected"):
-            encoded = Encoder(walk.chat).encode(getattr(pair, side), pair.tokenizer, "a pair")
+            encoded = encode_text(getattr(pair, side), "a pair", walk.chat, pair.tokenizer)
             ids, train = expected_tokens(walk, rows[pair.extra[f"{side}_id"]], hint)
             assert encoded.ids.tolist() == ids
             assert encoded.train.tolist() == train
@@ -176,7 +176,7 @@ def test_the_actor_is_trained_on_the_sampled_tokens_after_the_prompt_of_the_file
         record = ranked[pair.id.rpartition("-")[0]]
         prompt = walk.ids(record.input)
         for text, half in ((pair.chosen, record.judge_result[:2]), (pair.rejected, record.judge_result[2:])):
-            encoded = Encoder(walk.chat).encode(text, pair.tokenizer, "a pair")
+            encoded = encode_text(text, "a pair", walk.chat, pair.tokenizer)
             assert encoded.ids[: len(prompt)].tolist() == prompt
             assert encoded.train.tolist() == [False] * len(prompt) + [True] * (len(encoded) - len(prompt))
             assert encoded.ids[len(prompt) :].tolist() in [record.additional_token_ids[i] for i in half]

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from sweet_rl.models.log_probs.value_head import HEAD, attach_value_head, load_value_model
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
@@ -91,7 +89,7 @@ def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpo
     assert "going on from step 2" in capsys.readouterr().out and (tmp_path / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("changes", [{}, {"bf16": True, "lora_rank": 2}, {"max_norm": 0.0}])
+@pytest.mark.parametrize("changes", [{"bf16": True, "lora_rank": 2}, {"max_norm": 0.0}])
 def test_a_learning_rate_that_bursts_the_weights_fails_again_and_is_never_complete(changes, flags, tmp_path):
     flags = flags | {"save_path": str(tmp_path), "learning_rate": 1e30, "warmup_ratio": 0.0} | changes
     for _ in range(2):
@@ -104,16 +102,19 @@ def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypat
     rows = [json.loads(line) | {"task_id": str(i)} for i, line in enumerate(open(flags["dataset"]))]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    means = loop.means_over_items
-    monkeypatch.setattr(loop, "means_over_items", lambda *arguments: dict.fromkeys(means(*arguments), torch.nan))
+    losses = loop.batch_losses
+
+    def nan_in_evaluation(*arguments):
+        loss, *others = losses(*arguments)
+        return (loss if torch.is_grad_enabled() else loss * torch.nan, *others)
+
+    monkeypatch.setattr(loop, "batch_losses", nan_in_evaluation)
     with pytest.raises(UserError, match="step 1: the loss of the held-out examples is nan"):
         train(flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize(
-    "name", ["model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight", "model.norm.weight"]
-)
+@pytest.mark.parametrize("value", [float("nan"), -float("inf")])
+@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.norm.weight"])
 def test_a_model_with_nan_is_not_loaded_and_its_first_such_weight_is_named(name, value, model, tmp_path):
     broken = load_weights(model)
     names = [key for key, _ in broken.named_parameters()]
@@ -124,16 +125,3 @@ def test_a_model_with_nan_is_not_loaded_and_its_first_such_weight_is_named(name,
     for dtype in (torch.float32, torch.bfloat16):
         with pytest.raises(UserError, match=f"{tmp_path}.*The weight {name} holds NaN or infinity"):
             load_frozen(tmp_path, dtype, "cpu")
-
-
-def test_a_value_head_with_nan_is_not_loaded(model, tmp_path):
-    critic = attach_value_head(load_weights(model))
-    with torch.no_grad():
-        critic.value_head.bias.fill_(torch.nan)
-    save_file({HEAD + "." + key: value for key, value in critic.value_head.state_dict().items()}, tmp_path / "head")
-    for file in Path(model).iterdir():
-        (tmp_path / file.name).symlink_to(file)
-    (tmp_path / "model.safetensors").unlink()
-    critic.save_pretrained(tmp_path)
-    with pytest.raises(UserError, match="The weight bias holds NaN"):
-        load_value_model(str(tmp_path), device="cpu")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import json
 import math
@@ -22,7 +21,6 @@ from tests.integration.training.test_train_dpo import (
     weights,
     write_pairs,
 )
-from tests.support.launched import free_port
 from tests.support.warm_processes import warm
 
 pytestmark = pytest.mark.slow
@@ -129,22 +127,6 @@ names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 with open(sys.argv[0] + os.environ["RANK"], "w") as file:
     json.dump([sys.argv[1:], [os.environ[name] for name in names]], file)
 """
-
-
-@needs_deepspeed
-def test_the_launcher_of_deepspeed_gives_each_process_its_rank_and_a_flag_that_is_left_out(tmp_path):
-    """With these variables, and without `--local_rank=N`, the processes of the other tests are started."""
-    (tmp_path / "launch.py").write_text("from deepspeed.launcher.launch import main\nmain()\n")
-    (tmp_path / "script.py").write_text(LAUNCHED)
-    world = base64.urlsafe_b64encode(json.dumps({"localhost": [0, 1]}).encode()).decode()
-    port = free_port()
-    words = [f"--world_info={world}", "--master_addr=127.0.0.1", f"--master_port={port}"]
-    code, printed = warm(tmp_path / "launch.py", [*words, tmp_path / "script.py", "--beta", "0.5"])
-    assert code == 0, printed[-3000:]
-    for rank in ("0", "1"):
-        flags, variables = json.loads((tmp_path / f"script.py{rank}").read_text())
-        assert flags == [f"--local_rank={rank}", "--beta", "0.5"]
-        assert variables == [rank, "2", rank, "127.0.0.1", port]
 
 
 @pytest.mark.parametrize("engine", DIVIDED)

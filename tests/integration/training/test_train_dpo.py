@@ -186,11 +186,6 @@ def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_ro
     assert len(losses(tmp_path / "out")) == 4
 
 
-def test_micro_batches_change_no_loss(whole, settings, tmp_path):
-    train(**settings(tmp_path / "out", max_samples=37))
-    assert losses(tmp_path / "out") == pytest.approx(losses(whole), abs=1e-5)
-
-
 @pytest.mark.parametrize("mode", [{"bf16": True}, {"lora_rank": 2, "bf16": True, "gradient_checkpointing": True}])
 def test_the_first_loss_is_ln_2_in_bfloat16_too_and_the_weights_are_saved_in_it(settings, tmp_path, mode):
     train(**settings(tmp_path / "out", max_samples=8, max_epochs=1, **mode))
@@ -205,17 +200,6 @@ def test_the_precision_is_that_of_the_flags_whatever_a_launcher_says(whole, sett
     train(**settings(tmp_path / "out", micro_train_batch_size=4, max_samples=37))
     AcceleratorState._reset_state()
     assert losses(tmp_path / "out") == losses(whole)
-
-
-def test_overwrite_begins_again_beside_a_checkpoint_that_cannot_be_continued(settings, tmp_path):
-    flags = settings(tmp_path / "out", max_samples=8, max_epochs=1)
-    train(**flags)
-    before = weights(tmp_path / "out")
-    old = tmp_path / "out" / "checkpoints" / "checkpoint-1"
-    old.mkdir(parents=True)
-    (old / "state.json").write_text("{}")  # of an earlier version
-    train(**flags, overwrite=True)
-    assert not old.exists() and all(torch.equal(before[name], one) for name, one in weights(tmp_path / "out").items())
 
 
 @pytest.mark.parametrize("changes, named", [

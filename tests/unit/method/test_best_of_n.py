@@ -72,19 +72,6 @@ def test_a_critic_that_breaks_says_so_to_everyone_who_waits(error, kind):
     assert [type(result) for result in results] == [kind] * 3
 
 
-def test_an_agent_whose_layout_is_not_known_is_laid_out_by_the_critics_tokenizer(tiny_chat):
-    seen = []
-
-    async def work(choose):
-        return await choose(TASK, MESSAGES, None, [completion("a"), completion("bb")])
-
-    critic = Looking(seen)
-    assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
-    critic.chat = tiny_chat
-    assert asyncio.run(work(BestCandidate(CheckedCritic(critic)))) == 1
-    assert [record.input for record in seen] == [[], tiny_chat.prompt(MESSAGES)]
-
-
 def test_the_critic_sees_the_turns_number_and_what_was_sampled():
     seen = []
 
@@ -103,14 +90,3 @@ def test_the_critic_sees_the_turns_number_and_what_was_sampled():
     assert first.additional_reference_logprobs == [[-0.5], [-1.0, -2.0]]
     assert first.additional_finish_reasons == ["stop", "length"]
     assert second.additional_token_ids is None and second.additional_reference_logprobs is None
-
-
-def test_a_candidate_that_was_cut_before_its_first_token_is_not_scored_and_one_is_played_if_all_were():
-    nothing, seen = Completion("", [], [], "length"), []
-
-    async def work(group):
-        return await BestCandidate(CheckedCritic(Looking(seen)))(TASK, MESSAGES, [], group, None)
-
-    assert asyncio.run(work([nothing, completion("a"), nothing, completion("long")])) == 3
-    assert [turn.additional_outputs for turn in seen] == [["a", "long"]]
-    assert asyncio.run(work([nothing, nothing])) == 0 and len(seen) == 1

@@ -5,9 +5,7 @@ import asyncio
 import pytest
 
 from sweet_rl.method.candidates import (
-    CandidateSettings,
     sample_candidates,
-    sample_file,
     sample_tasks,
     sample_turns,
     turns_of,
@@ -15,14 +13,12 @@ from sweet_rl.method.candidates import (
 )
 from sweet_rl.method.turn_credit import taken_turns
 from sweet_rl.models.base import Completion, ModelError, Sampling
-from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.released_texts import TextMarkup, trajectory_parts
 from sweet_rl.models.transformers_local import TransformersModel
-from sweet_rl.runs.errors import NothingMade, UserError
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.runs.run import open_run
-from sweet_rl.runs.step import StepSettings
 from tests.support.command_line import write_rows
 from tests.support.tiny_models import BOS
 
@@ -55,11 +51,6 @@ def test_released_rows_are_sampled_from_their_own_input_text(model):
     assert record.input == RELEASED and len(record.additional_outputs) == 3
 
 
-def test_our_own_trajectories_are_laid_out_anew(model):
-    first, _ = turns_of(trajectory(parts=[{"text": "x", "train": True}]), model.chat)
-    assert first.input == model.chat.prompt([{"role": "user", "content": "Write f"}])
-
-
 @pytest.mark.parametrize(("roles", "place"), [("au", 0), ("auaua", 0), ("uaaua", 2)])
 def test_a_message_that_the_human_has_not_asked_for_is_named_with_its_file(model, tmp_path, roles, place):
     history = [{"role": {"a": "assistant", "u": "user"}[role], "content": "Hello?"} for role in roles]
@@ -74,10 +65,6 @@ def test_a_message_that_the_human_has_not_asked_for_is_named_with_its_file(model
     if place == 0:
         with pytest.raises(UserError, match=said):
             trajectory_parts(logged, TextMarkup(model.chat))
-
-
-def test_failed_dialogues_have_no_turns(model):
-    assert turns_of(trajectory(ending="failed"), model.chat) == []
 
 
 def test_candidates_depend_on_the_seed_and_the_turn_alone(model):
@@ -161,25 +148,6 @@ def test_turns_that_failed_are_counted_and_the_next_run_samples_only_them(tmp_pa
     assert again.seeds == model.seeds[1:]
 
 
-def test_an_empty_shard_is_finished_and_a_file_of_failed_dialogues_is_not(tmp_path):
-    def write(shard, **changes):
-        rows = write_rows(tmp_path / "rows.jsonl", [trajectory(id="t-0", **changes).to_dict()])
-        paths = str(rows), str(tmp_path / f"{shard[0]}of{shard[-1]}.jsonl")
-        call = CandidateSettings("mini"), Sampling(n=2, max_tokens=4), ModelSettings(), CallSettings()
-        return sample_file(*call, *paths, StepSettings(shard=shard))
-
-    assert {write("1/2")["turns"], write("2/2")["turns"]} == {0, 2}
-    with pytest.raises(NothingMade):
-        write("1/1", ending="failed")
-
-
-def test_a_refused_key_stops_the_run(tmp_path):
-    model = Scripted(broken=[0], kind="auth")
-    with pytest.raises(UserError, match="refuses the key"):
-        sampled_file(tmp_path / "c.jsonl", model, [trajectory(id="t-0")])
-    assert model.closed
-
-
 def test_fields_that_one_candidate_does_not_know_are_none_for_all():
     known, unknown = Completion("a", [1], [-0.5], "stop"), Completion("b", None, None, "length")
     turn = TurnCandidates("p", "", [])
@@ -187,12 +155,3 @@ def test_fields_that_one_candidate_does_not_know_are_none_for_all():
     assert both.additional_reference_logprobs is both.additional_token_ids is None
     assert both.additional_finish_reasons == ["stop", "length"]
     assert with_candidates(turn, [known]).additional_token_ids == [[1]]
-
-
-def test_a_prompt_that_nobody_knows_is_one_message():
-    history = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
-    (turn,) = turns_of(Trajectory(TASK, history, id="t-0"), None)
-    model = Scripted()
-    model.chat = None
-    with pytest.raises(UserError, match="t-0-0.*--tokenizer"):
-        asyncio.run(sample_candidates(turn, model, Sampling()))

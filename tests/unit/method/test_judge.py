@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sweet_rl.method.judge import JudgeCritic, conversation, judge_prompt, read_verdict
+from sweet_rl.method.judge import JudgeCritic, judge_prompt, read_verdict
 from sweet_rl.models.base import Completion
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, TurnCandidates
@@ -70,12 +70,6 @@ def test_a_consistent_judge_crowns_the_best_with_one_match_for_each_loser(n):
     assert max(scores) == (n - 1).bit_length()  # rounds
 
 
-def test_every_match_is_seen_in_both_orders():
-    _, model, _ = judge(verdict_for_the_longer, ["a", "bb", "ccc", "dddd"])
-    seen = [shown(prompt) for prompt in model.prompts]
-    assert sorted(seen) == sorted((b, a) for a, b in seen) and len(set(seen)) == len(seen)
-
-
 def test_a_judge_who_always_prefers_the_first_place_decides_nothing():
     wins = 0
     for seed in range(40):
@@ -106,28 +100,6 @@ def test_the_solution_is_shown_unless_it_is_withheld():
         judge(verdict_for_the_longer, [])
 
 
-def test_the_model_is_checked_once_and_closed_at_the_end():
-    assert judge(verdict_for_the_longer, ["a", "bb"])[1].calls == ["check", "close"]
-
-
-def test_another_seed_or_another_turn_draws_other_winners():
-    def winners(**settings):
-        texts = [f"text {n}" for n in range(8)]
-        return [judge(lambda _: "no idea", texts, **given)[0] for given in settings["of"]]
-
-    seeds = winners(of=[{"seed": seed} for seed in range(6)])
-    turns = winners(of=[{"key": f"t-{turn}"} for turn in range(6)])
-    assert len(set(map(tuple, seeds))) > 1 and len(set(map(tuple, turns))) > 1
-    for scores in (*seeds, *turns):
-        assert sorted(scores) == [0, 0, 0, 0, 1, 1, 2, 3]
-
-
-def test_a_text_without_an_opponent_does_not_rest_twice_in_a_row():
-    scores, model, _ = judge(verdict_for_the_longer, ["x" * (i + 1) for i in range(6)])  # 6 -> 3 -> 2 -> 1
-    assert len(model.prompts) == 2 * 5 and max(scores) == 3
-    assert sorted(scores, reverse=True)[1] in (1, 2)
-
-
 @pytest.mark.parametrize(
     "reply, verdict",
     [("Better: 1", 1), ("better: 2.", 2), ("Better: 1\nOn reflection\nBetter: **2**", 2), ("Both are fine", None),
@@ -135,8 +107,3 @@ def test_a_text_without_an_opponent_does_not_rest_twice_in_a_row():
 )  # fmt: skip
 def test_the_last_readable_verdict_counts(reply, verdict):
     assert read_verdict(reply) == verdict
-
-
-def test_a_record_without_its_messages_is_named():
-    with pytest.raises(UserError, match="'row-7': no 'dialogue'"):
-        conversation(TurnCandidates("<|bos|><|user|>help<|end|><|assistant|>", "", ["a"], id="row-7"))

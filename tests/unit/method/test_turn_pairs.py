@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from sweet_rl.method.turn_pairs import PairSettings, gap_pairs, imitation_pairs, pair_file, turn_pairs
+from sweet_rl.method.turn_pairs import PairSettings, pair_file, turn_pairs
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.runs.step import StepSettings
@@ -25,6 +25,10 @@ def candidates(outputs, ranks, **fields) -> TurnCandidates:
     return TurnCandidates.from_dict({"id": "r", **row, **fields})
 
 
+def drawn(record, count=9, seed=0, **how) -> list[str]:
+    return [said(pair.chosen) + said(pair.rejected) for pair in turn_pairs(record, count, seed, "<eos>", **how)]
+
+
 def said(part_list) -> str:
     return part_list[-1]["text"].removesuffix("<eos>")
 
@@ -38,34 +42,22 @@ def test_chosen_is_of_the_top_half_and_rejected_of_the_bottom_half():
         assert len({(said(p.chosen), said(p.rejected)) for p in pairs}) == 4
 
 
-def test_the_middle_one_of_an_odd_number_is_in_neither_half():
-    pairs = turn_pairs(candidates(list("abc"), [0, 1, 2]), 4, 0, "<eos>")
-    assert [(said(p.chosen), said(p.rejected)) for p in pairs] == [("a", "c")]
-
-
 def test_every_pair_is_as_likely_as_another():
     record = candidates(list("abcd"), [0, 1, 2, 3])
-    drawn = Counter()
-    for seed in range(400):
-        (pair,) = turn_pairs(record, 1, seed, "<eos>")
-        drawn[said(pair.chosen), said(pair.rejected)] += 1
-    assert set(drawn) == {("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")}
-    assert min(drawn.values()) > 60
+    counts = Counter(drawn(record, 1, seed)[0] for seed in range(400))
+    assert set(counts) == {"ac", "ad", "bc", "bd"} and min(counts.values()) > 60
 
 
-def test_equal_texts_are_never_paired():
-    assert turn_pairs(candidates(["a"] * 6, [0, 1, 2, 3, 4, 5]), 4, 0, "<eos>") == []
-    pairs = turn_pairs(candidates(["a", "b", "a", "b"], [0, 1, 2, 3]), 4, 0, "<eos>")
-    assert {(said(p.chosen), said(p.rejected)) for p in pairs} == {("a", "b"), ("b", "a")}
+def test_equal_texts_and_the_middle_one_of_an_odd_number_are_never_paired():
+    assert drawn(candidates(["a"] * 6, [0, 1, 2, 3, 4, 5])) == []
+    assert set(drawn(candidates(["a", "b", "a", "b"], [0, 1, 2, 3]))) == {"ab", "ba"}
+    assert drawn(candidates(list("abc"), [0, 1, 2])) == ["ac"]
 
 
 def test_the_choice_depends_on_the_seed_and_the_turn_only():
-    record = candidates(list("abcdefgh"), list(range(8)))
-    assert turn_pairs(record, 4, 1, "<eos>") == turn_pairs(record, 4, 1, "<eos>")
-    assert turn_pairs(record, 4, 1, "<eos>") != turn_pairs(record, 4, 2, "<eos>")
-    other = candidates(list("abcdefgh"), list(range(8)), id="another turn")
-    drawn = [[(said(p.chosen), said(p.rejected)) for p in turn_pairs(r, 4, 1, "<eos>")] for r in (record, other)]
-    assert drawn[0] != drawn[1]
+    record, other = (candidates(list("abcdefgh"), list(range(8)), id=name) for name in ("r", "another turn"))
+    assert drawn(record, 4, 1) == drawn(record, 4, 1) != drawn(record, 4, 2)
+    assert drawn(record, 4, 1) != drawn(other, 4, 1)
 
 
 def test_only_the_candidate_is_trained_and_eos_is_there_only_if_it_was_produced():
@@ -106,27 +98,22 @@ def test_the_eos_of_a_released_prompt_is_that_of_its_markup():
 
 def test_pairs_to_imitate_are_different_candidates_over_themselves():
     record = candidates(["a", "b", "a", "c"], None)
-    pairs = imitation_pairs(record, 4, 0, "<eos>")
-    assert all(pair.chosen == pair.rejected for pair in pairs)
-    assert sorted(said(pair.chosen) for pair in pairs) == ["a", "b", "c"]
-    assert len(imitation_pairs(record, 2, 0, "<eos>")) == 2
-    assert {said(imitation_pairs(record, 1, seed, "<eos>")[0].chosen) for seed in range(20)} == set("abc")
+    assert sorted(drawn(record, rule="same")) == ["aa", "bb", "cc"] and len(drawn(record, 2, rule="same")) == 2
+    assert {drawn(record, 1, seed, rule="same")[0] for seed in range(20)} == {"aa", "bb", "cc"}
     cut = candidates(["", "a", ""], None, additional_finish_reasons=["length", "stop", "stop"])
-    assert sorted(said(pair.chosen) for pair in imitation_pairs(cut, 4, 0, "<eos>")) == ["", "a"]
+    assert sorted(drawn(cut, rule="same")) == ["", "aa"]
     cut = candidates(["", "a"], None, additional_finish_reasons=["length", "stop"])
-    assert [said(pair.chosen) for pair in imitation_pairs(cut, 4, 0, "<eos>")] == ["a"], "nothing was said"
+    assert drawn(cut, rule="same") == ["aa"], "nothing was said"
 
 
 def test_pairs_by_a_gap_differ_by_more_than_the_spread_of_their_turn_and_of_the_median_turn():
     record = candidates(list("abcda"), [3, 0, 4, 1, 2], judge_scores=[2.0, 1.0, 0.0, 5.0, 2.0])
     # of the texts a 2, b 1, c 0, d 5: mean 2, deviation 1.87
-    assert {said(p.chosen) + said(p.rejected) for p in gap_pairs(record, 9, 0, "<eos>")} == {"da", "db", "dc", "ac"}
-    found = [said(p.chosen) + said(p.rejected) for p in gap_pairs(record, 9, 0, "<eos>", typical=3.5)]
-    assert sorted(found) == ["db", "dc"]
-    assert not gap_pairs(record, 9, 0, "<eos>", typical=5.0), "a difference has to be larger"
-    assert len(gap_pairs(record, 2, 0, "<eos>")) == 2
+    assert set(drawn(record, rule="gap")) == {"da", "db", "dc", "ac"} and len(drawn(record, 2, rule="gap")) == 2
+    assert sorted(drawn(record, rule="gap", typical=3.5)) == ["db", "dc"]
+    assert not drawn(record, rule="gap", typical=5.0), "a difference has to be larger"
     equal = candidates(list("abc"), [0, 1, 2], judge_scores=[1.0, 1.0, 1.0])
-    assert not gap_pairs(equal, 4, 0, "<eos>"), "where nothing differs, half over half would still pair"
+    assert not drawn(equal, rule="gap"), "where nothing differs, half over half would still pair"
 
 
 def test_the_typical_gap_of_a_file_is_that_of_its_median_turn(tmp_path):
@@ -148,27 +135,9 @@ def test_candidates_of_equal_score_are_never_paired_and_a_turn_still_gives_its_p
     # one worse than seven equal ones: the three of these in the bottom half are not worse than the top half
     scores = [-8.0, *[-3.0] * 7]
     record = candidates(list("abcdefgh"), [1, 2, 3, 4, 5, 6, 7, 0], judge_scores=scores)
-    found = {said(p.chosen) + said(p.rejected) for p in turn_pairs(record, 16, 0, "<eos>")}
-    assert found == {"ba", "ca", "da", "ea"}
+    assert set(drawn(record, 16)) == {"ba", "ca", "da", "ea"}
     for seed in range(20):
         assert len(turn_pairs(record, 4, seed, "<eos>")) == 4
-
-
-def test_scores_of_which_only_equal_texts_share_one_leave_the_draw_as_it_is_without_scores():
-    texts, order = ["a", "b", "c", "d", "b", "e", "f", "g"], [7, 5, 1, 4, 0, 6, 3, 2]
-    scores = [0.4, 0.5, 0.1, 0.2, 0.5, 0.8, 0.3, 0.9]
-    across = (
-        ["a", "b", "c", "d", "b", "b", "f", "g"],
-        [0.6, 0.5, 0.1, 0.2, 0.5, 0.5, 0.3, 0.9],
-        [7, 0, 1, 4, 5, 6, 3, 2],
-    )
-    for outputs, own, ranks in ((texts, scores, order), across):
-        for seed in range(20):
-            plain = turn_pairs(candidates(outputs, ranks), 4, seed, "<eos>")
-            assert turn_pairs(candidates(outputs, ranks, judge_scores=own), 4, seed, "<eos>") == plain
-    scored = candidates(texts, order, judge_scores=scores)
-    drawn = [said(p.chosen) + said(p.rejected) for p in turn_pairs(scored, 4, 0, "<eos>")]
-    assert drawn == ["ga", "ba", "ed", "gc"], "the draw of earlier versions"
 
 
 def test_a_turn_whose_scores_are_all_equal_gives_no_pair_and_is_counted(tmp_path):
@@ -181,5 +150,5 @@ def test_a_turn_whose_scores_are_all_equal_gives_no_pair_and_is_counted(tmp_path
     summary = pair_file(PairSettings(), str(source), str(tmp_path / "pairs.jsonl"), StepSettings())
     assert (summary["pairs"], summary["turns_with_equal_scores"]) == (1, 1)
     write_rows(source, [rows[0].to_dict()])
-    with pytest.raises(UserError, match="In 1 of 1 turns .* the same score.*--reference seed.*--learning_rate"):
+    with pytest.raises(UserError, match="In 1 of 1 turns .* the same score.*--learning_rate"):
         pair_file(PairSettings(), str(source), str(tmp_path / "none.jsonl"), StepSettings())

@@ -7,7 +7,6 @@ import pytest
 
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training.batches import FILLER, divided_batch, step_batches
-from sweet_rl.training.loop import Objective, collated
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -28,12 +27,6 @@ def test_every_example_counts_once_in_its_step_and_no_process_takes_more_micro_b
 def test_a_process_without_an_example_gets_one_that_does_not_count():
     steps = [list(step_batches([[5, 6, 7, 8], [9]], 1, process, 2)) for process in (0, 1)]
     assert steps == [[[[5], [6]], [[9]]], [[[7], [8]], [[FILLER, 9]]]]
-
-
-def test_an_example_that_only_fills_up_counts_no_item():
-    objective = Objective(lambda indices: {"indices": indices, "items": len(indices)}, losses=lambda *_: (0, {}))
-    assert collated(objective, [3, 5]) == {"indices": [3, 5], "items": 2, "counted": 1.0}
-    assert collated(objective, [FILLER, 7]) == {"indices": [7], "items": 0, "counted": 0.0}
 
 
 @pytest.mark.parametrize("micro, processes, expected", [

@@ -9,7 +9,6 @@ import torch
 
 from sweet_rl.training.bradley_terry import (
     dpo_loss,
-    expected_first_loss,
     ipo_loss,
     log_ratios,
     nll_loss,
@@ -52,15 +51,6 @@ def test_label_smoothing_mixes_in_the_loss_of_the_exchanged_pair():
 def test_ipo_is_the_squared_distance_of_the_margin_from_half_the_inverse_of_beta():
     loss = ipo_loss(torch.tensor([3.0, 0.0]), torch.tensor([1.0, 0.0]), beta=0.1)
     torch.testing.assert_close(loss, torch.tensor([9.0, 25.0]))  # (2 - 5)^2, (0 - 5)^2
-
-
-@pytest.mark.parametrize("how, expected", [
-    (PreferenceSettings(0.3), 0.69314718), (PreferenceSettings(0.1, label_smoothing=0.1), 0.69314718),
-    (PreferenceSettings(0.1, ipo=True), 25),
-])  # fmt: skip
-def test_the_expected_first_loss_is_that_of_a_policy_equal_to_its_reference(how, expected):
-    _, figures = preference_losses(POLICY, POLICY, TEXT, TURN, 2, torch.tensor([[0, 1]]), how)
-    assert figures["preference_loss"].item() == pytest.approx(expected) == expected_first_loss(how)
 
 
 def test_nll_is_the_mean_over_each_texts_trained_tokens():

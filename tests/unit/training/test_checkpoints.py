@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import pickle
 from types import SimpleNamespace
 
@@ -14,7 +12,6 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.training.checkpoints import PARTIAL, STATE, Checkpoints
 from sweet_rl.training.engine import STATE as TENSORS
 from sweet_rl.training.engine import Engine
-from sweet_rl.training.run import full_disk_named
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -65,19 +62,14 @@ def test_the_newest_whole_checkpoint_is_continued_and_what_is_torn_is_written_ov
     assert engine.loaded == "checkpoint-10" and LOG.restored == [["a line"]]
 
 
-def test_an_older_checkpoint_stays_until_the_newer_one_is_whole_and_the_best_one_after(tmp_path):
-    checkpoints = Checkpoints(tmp_path, TrainingSettings(keep="best"), Files())
-    checkpoints.evaluated(3, 0.5)
-    for step in (3, 7):
-        checkpoints.save(step, LOG)
-    assert names(tmp_path) == {"checkpoint-3", "checkpoint-7"}
+def test_an_older_checkpoint_stays_until_the_newer_one_is_whole(tmp_path):
+    checkpoints = Checkpoints(tmp_path, TrainingSettings(), Files())
+    checkpoints.save(7, LOG)
     checkpoints.engine.save = lambda folder: (folder / "no" / "folder").write_text("")
     with pytest.raises(FileNotFoundError):
         checkpoints.save(9, LOG)
-    assert names(tmp_path) == {"checkpoint-3", "checkpoint-7", PARTIAL}
-    checkpoints = Checkpoints(tmp_path, TrainingSettings(keep="best"), Files())
-    assert checkpoints.resume(LOG) == 7 and checkpoints.load_best() == 3
-    assert checkpoints.engine.loaded == "checkpoint-3"
+    assert names(tmp_path) == {"checkpoint-7", PARTIAL}
+    assert Checkpoints(tmp_path, TrainingSettings(), Files()).resume(LOG) == 7
 
 
 def test_under_zero_another_number_of_processes_is_refused_by_name(tmp_path):
@@ -88,65 +80,31 @@ def test_under_zero_another_number_of_processes_is_refused_by_name(tmp_path):
         Checkpoints(tmp_path, TrainingSettings(zero_stage=2), Files(processes=4)).newest()
 
 
-def test_a_checkpoint_of_an_earlier_version_is_refused_by_name(tmp_path):
-    (tmp_path / "checkpoint-4").mkdir()
-    (tmp_path / "checkpoint-4" / STATE).write_text(json.dumps({"step": 4, "best": None, "log": {}}))
-    with pytest.raises(UserError, match="checkpoint-4 was written by an earlier version"):
-        Checkpoints(tmp_path, TrainingSettings(), Files()).newest()
-
-
-def saved_steps(steps: int, steps_in_epoch: int, **settings) -> tuple[list[int], list[int]]:
-    """The steps after which checkpoints are written, and after which the model is evaluated."""
+def saved_steps(steps: int, **settings) -> list[int]:
+    """The steps after which checkpoints are written."""
     checkpoints = Checkpoints(None, TrainingSettings(**{"save_minutes": None, **settings}), engine=None)
-    saved, evaluated = [], []
+    saved = []
     for step in range(1, steps + 1):
-        evaluate_now, save_now = checkpoints.due(step, ends_epoch=step % steps_in_epoch == 0)
-        if save_now:
+        if checkpoints.due(step):
             saved.append(step)
             checkpoints.restart_clock()
-        if evaluate_now:
-            evaluated.append(step)
-    return saved, evaluated
+    return saved
 
 
-def test_checkpoints_are_written_by_steps_by_time_and_to_keep_the_best(monkeypatch):
+def test_checkpoints_are_written_by_steps_and_by_the_clock_of_the_first_process(monkeypatch):
     now = [0.0]
 
     def seconds():
         now[0] += 15  # per step
         return now[0]
 
-    assert saved_steps(10, 5) == ([], [5, 10])
-    assert saved_steps(10, 5, save_steps=4) == ([4, 8], [4, 5, 8, 10])
-    assert saved_steps(10, 5, keep="best") == ([5, 10], [5, 10])
-    monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=seconds))
-    saved, evaluated = saved_steps(20, 10, save_minutes=1)
-    assert evaluated == [10, 20], "a checkpoint by time is not evaluated: the next run would evaluate at another step"
-    assert 4 <= len(saved) <= 8
-
-
-def test_all_processes_follow_the_clock_of_the_first(monkeypatch):
+    assert saved_steps(10) == [] and saved_steps(10, save_steps=4) == [4, 8]
     for first, saved in ((False, []), (True, [1, 2, 3])):
-        monkeypatch.setattr("sweet_rl.training.checkpoints.broadcast_object_list", lambda values, first=first: [first])
-        for minutes in (1e-9, 1e9):
-            assert saved_steps(3, 10, save_minutes=minutes) == (saved, [])
-
-
-def test_the_best_checkpoint_is_that_of_the_lowest_evaluation():
-    kept = Checkpoints(None, TrainingSettings(keep="best"), engine=None)
-    for step, loss in ((2, 0.5), (4, 0.3), (6, 0.4), (8, 0.3)):
-        kept.evaluated(step, loss)
-    assert kept.best == {"step": 4, "loss": 0.3}
-    last = Checkpoints(None, TrainingSettings(), engine=None)
-    last.evaluated(2, 0.5)
-    assert last.best is None
-
-
-def test_a_full_disk_is_named_and_other_errors_stay_what_they_are(tmp_path):
-    with pytest.raises(UserError, match=f"{tmp_path}: the disk is full.*same command again"), full_disk_named(tmp_path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(PermissionError), full_disk_named(tmp_path):
-        raise PermissionError(errno.EACCES, "no")
+        with monkeypatch.context() as patch:
+            patch.setattr("sweet_rl.training.checkpoints.broadcast_object_list", lambda values, first=first: [first])
+            assert [saved_steps(3, save_minutes=minutes) for minutes in (1e-9, 1e9)] == [saved, saved]
+    monkeypatch.setattr("sweet_rl.training.checkpoints.time", SimpleNamespace(monotonic=seconds))
+    assert 4 <= len(saved_steps(20, save_minutes=1)) <= 8
 
 
 class Written:

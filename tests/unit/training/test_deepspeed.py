@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
 
 import pytest
 
-from sweet_rl.training.deepspeed import deepspeed_config, fill_sizes, name_lone_process
+from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process, show_locks
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -42,13 +41,18 @@ def test_sums_of_bfloat16_gradients_are_float32_where_gradients_are_added_up(sta
     assert config.get("data_types", {}).get("grad_accum_dtype") == expected
 
 
-def test_the_configuration_says_what_the_settings_say_and_sizes_are_those_of_the_model():
+def test_the_configuration_says_what_the_settings_say():
     pytest.importorskip("deepspeed")
     config = deepspeed_config(TrainingSettings(zero_stage=3, bf16=True, max_norm=0.5), micro=2, accumulated=4)
     assert config["bf16"] == {"enabled": True} and config["gradient_clipping"] == 0.5
     assert (config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"]) == (2, 4)
-    text = SimpleNamespace(hidden_size=10)
-    fill_sizes(config, SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)))
-    zero = config["zero_optimization"]
-    assert (zero["reduce_bucket_size"], zero["stage3_prefetch_bucket_size"]) == (100, 90)
-    assert zero["stage3_param_persistence_threshold"] == 100 and zero["overlap_comm"] is True
+
+
+def test_the_lock_that_a_killed_compilation_left_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    show_locks()
+    assert capsys.readouterr().out == ""
+    (tmp_path / "shm_comm").mkdir()
+    (tmp_path / "shm_comm" / "lock").touch()
+    show_locks()
+    assert f"{tmp_path}/shm_comm/lock" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from sweet_rl.training.examples import (
     EMPTY,
     EQUAL,
     NO_EOS,
+    _announce,
     encode_pairs,
     encode_replies,
     encode_trajectories,
@@ -88,14 +89,6 @@ def test_no_fraction_holds_out_nothing_and_an_unknown_task_is_refused():
         split_by_task(["a", "a"], 0.5, 0)
 
 
-def test_the_seed_decides_which_tasks_are_held_out():
-    tasks = [f"t{i // 2}" for i in range(40)]
-    held_out = {tuple(split_by_task(tasks, 0.25, seed)[1].tolist()) for seed in range(6)}
-    assert len(held_out) == 6
-    assert all(len(indices) == 10 and list(indices) == sorted(indices) for indices in held_out)
-    assert [len(split_by_task(tasks, fraction, 0)[1]) for fraction in (0.001, 0.5, 0.999)] == [2, 20, 38]
-
-
 def trajectory(number: int, reward: float | None, **fields) -> Trajectory:
     history = [
         {"role": "user", "content": f"task {number}"}, {"role": "assistant", "content": "What is the fee?"},
@@ -157,15 +150,8 @@ def test_equal_texts_of_different_pairs_are_one_text(chat):
     assert len(set(examples.prompts)) == 1
 
 
-def test_a_string_needs_the_markup_that_opens_a_turn(chat):
-    with pytest.raises(UserError, match="--response_template"):
-        encode_pairs([PreferencePair("q: which? a: yes", "q: which? a: no")], chat, DataSettings())
-    pair = PreferencePair("<|bos|><|user|>q<|end|><|assistant|>yes<|end|>", "<|bos|><|user|>q<|end|><|assistant|>no")
-    examples = encode_pairs([pair], chat, DataSettings(response_template="<|assistant|>"))
-    assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "no"]
-
-
 def test_of_strings_that_begin_alike_what_follows_the_last_shared_header_is_trained(chat, caplog):
+    _announce.cache_clear()
     pair = PreferencePair(f"{BEGINNING}yes<|end|>", f"{BEGINNING}yellow")
     examples = encode_pairs([pair, pair], chat, DataSettings())
     assert [trained(chat, text) for text in examples.texts] == ["yes<|end|>", "yellow"]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
 from sweet_rl.models.log_probs.attention import share_prompts
-from sweet_rl.models.log_probs.logps import completion_logps, score_texts
+from sweet_rl.models.log_probs.logps import completion_logps
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.log_probs.value_head import attach_value_head, load_value_model
 from sweet_rl.models.weights import load_weights
-from sweet_rl.runs.errors import UserError
 from sweet_rl.training.lora import merge_adapter, with_adapter
-from tests.support.tiny_models import save_tiny_chat_model, tiny_model
+from tests.support.tiny_models import tiny_model
 from tests.unit.models.log_probs.test_logps import dialogue_texts
 
 pytest.importorskip("peft")
@@ -71,18 +69,6 @@ def test_under_autocast_the_inputs_of_an_adapter_are_not_cast_and_its_gradients_
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-def test_the_layers_of_the_adapter_and_its_dropout_are_those_asked_for():
-    model = with_adapter(tiny_model("llama"), 2, target_modules=("q_proj", "v_proj"), dropout=0.25)
-    names = {name.split(".lora_A")[0].split(".")[-1] for name, _ in model.named_parameters() if "lora_A" in name}
-    assert names == {"q_proj", "v_proj"}
-    inputs = torch.ones(1, 1000, 32, dtype=torch.float64)
-    layer = model.get_submodule("base_model.model.model.layers.0.self_attn.q_proj")
-    dropped = layer.lora_dropout["default"].train()(inputs)
-    assert set(dropped.unique().tolist()) == {0.0, 1 / 0.75}
-    with pytest.raises(UserError, match="--target_modules no_proj"):
-        with_adapter(tiny_model("llama"), 2, target_modules=("no_proj",))
-
-
 def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tiny_chat_model, tmp_path):
     model = with_adapter(attach_value_head(load_weights(tiny_chat_model, torch.bfloat16)), 2)
     with torch.no_grad():
@@ -93,19 +79,3 @@ def test_a_merged_value_head_keeps_what_bfloat16_would_round_away(tiny_chat_mode
     merged = load_value_model(str(tmp_path / "merged"), torch.bfloat16, "cpu")
     torch.testing.assert_close(merged.value_head.weight, trained.weight, rtol=0, atol=0)
     assert merged.dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize("names", [("lm_head",), ("q_proj", "lm_head"), ("embed_tokens",)])
-def test_an_adapter_on_one_of_two_tied_layers_is_refused_and_on_untied_ones_merged(names, tmp_path):
-    with pytest.raises(UserError, match=f"--target_modules {','.join(names)}: the embedding shares its weights"):
-        with_adapter(tiny_model("llama", tie_word_embeddings=True), 2, target_modules=names)
-    folder = save_tiny_chat_model(tmp_path / "base")
-    model = with_adapter(load_weights(folder), 2, target_modules=names)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "lora_" in name:
-                weight.normal_()
-    model.save_pretrained(tmp_path / "adapter")
-    merge_adapter(folder, tmp_path / "adapter", tmp_path / "merged")
-    expected, merged = (score_texts(x.eval(), dialogue_texts()) for x in (model, load_weights(tmp_path / "merged")))
-    np.testing.assert_allclose(np.concatenate(merged), np.concatenate(expected), atol=1e-4)

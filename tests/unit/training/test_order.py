@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.training.order import epoch_steps, prompt_groups
+from sweet_rl.training.order import epoch_steps
 
 
 def alone(count: int) -> list[np.ndarray]:
@@ -82,9 +80,3 @@ def test_a_step_of_many_holds_similar_lengths():
 def test_a_seed_and_an_epoch_repeat_their_order():
     first, again, other = (epoch_steps(alone(64), [1] * 64, 8, 3, epoch) for epoch in (1, 1, 2))
     assert [step.tolist() for step in first] == [step.tolist() for step in again] != [step.tolist() for step in other]
-
-
-def test_groups_are_limited():
-    examples = SimpleNamespace(prompts=[b"a", b"b", b"c", b"a", b"a"])
-    groups = prompt_groups(examples, np.asarray([0, 1, 3, 4]), limit=2)
-    assert [group.tolist() for group in groups] == [[0, 3], [4], [1]]

@@ -10,10 +10,10 @@ import torch
 from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
-from sweet_rl.training.examples import DROPPED, EMPTY, EQUAL
-from sweet_rl.training.picture_value import NO_PICTURE, encode_picture_pairs, picture_objective, train_picture_value
+from sweet_rl.training.examples import DROPPED, EQUAL
+from sweet_rl.training.picture_value import NO_PICTURE, encode_picture_pairs, picture_objective
 from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file, pictures_folder
-from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSettings
+from sweet_rl.training.settings import DataSettings, ValueSettings
 
 pytest.importorskip("PIL.Image", reason="needs: pip install -e '.[frontend]'")
 from tests.unit.models.log_probs.test_vision import dialogue, png  # noqa: E402
@@ -30,27 +30,12 @@ def folder_with(tmp_path: Path, **pages: str) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("how", "settings", "data", "cause"),
-    [
-        ({}, {}, {}, "pages.jsonl does not exist"),  # looked for after the settings
-        ({"objective": "classification"}, {}, {}, "leave out --objective"),
-        ({}, {"lora_rank": 4}, {}, "leave out --objective"),
-        ({}, {}, {"response_template": "agent:"}, "leave out --objective"),
-    ],
-)
-def test_settings_that_pictures_do_not_go_with_are_refused(how, settings, data, cause, tmp_path):
-    settings = ValueSettings(**how), TrainingSettings(**settings), DataSettings(**data), PictureSettings()
-    with pytest.raises(UserError, match=cause):
-        train_picture_value(str(tmp_path / "nowhere"), "pages.jsonl", str(tmp_path / "out"), *settings, (BEFORE, AFTER))
-
-
 def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictures_are_others(tiny_vision, tmp_path):
     form = tiny_vision
     folder = folder_with(tmp_path, one="red", two="blue")
     rows = [graded(page, reward, said, i) for page in ("one", "two") for i, (reward, said) in enumerate(
         [(0.9, "good"), (0.5, "bad"), (0.45, "worse")])]  # fmt: skip
-    examples = encode_picture_pairs(rows, form, folder, 0.1, None, "file", (BEFORE, AFTER))
+    examples = encode_picture_pairs(rows, form, folder, 0.1, DataSettings(), "file", (BEFORE, AFTER))
     assert len(examples) == 4 and examples.tasks == ["task of one"] * 2 + ["task of two"] * 2
     assert len(examples.texts) == len(examples.pictures) == 6
     for pair, page in zip(examples.rows, ("one", "one", "two", "two"), strict=True):
@@ -69,30 +54,19 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
     folder = folder_with(tmp_path, one="red")
     rows = [graded("one", 0.9, "good", 0), graded("one", 0.5, "good", 1), graded("one", 0.1, "b" * 300, 2)]
     rows += [graded("none", 0.9, "good", 0), graded("none", 0.5, "bad", 1)]
-    with pytest.raises(UserError, match=r"none of its 4 pairs.*\(1 chosen.*, 2 longer.*, 1 whose.*\)\. eval"):
-        encode_picture_pairs(rows, form, folder, 0.1, 200, "file", (BEFORE, AFTER))
+    data = DataSettings(max_len=200)
+    with pytest.raises(UserError, match=r"none of its 3 pairs.*\(1 chosen.*; 2 longer.*; 1 whose"):
+        encode_picture_pairs(rows, form, folder, 0.1, data, "file", (BEFORE, AFTER))
     examples = encode_picture_pairs(
-        [*rows[3:], *rows[:3], graded("one", 0.3, "bad", 3)], form, folder, 0.1, 200, "file", (BEFORE, AFTER)
+        [*rows[3:], *rows[:3], graded("one", 0.3, "bad", 3)],
+        form,
+        folder,
+        0.1,
+        DataSettings(max_len=200),
+        "file",
+        (BEFORE, AFTER),
     )
     assert examples.counts == {NO_PICTURE: 1, EQUAL: 1, DROPPED: 3} and len(examples) == 2
-
-
-def test_dialogues_of_another_family_are_laid_out_without_its_markers(tiny_vision, tmp_path):
-    rows = [graded("one", 0.9, "good<|eot_id|>", 0), graded("one", 0.5, "bad", 1)]
-    folder = folder_with(tmp_path, one="red")
-    examples = encode_picture_pairs(rows, tiny_vision, folder, 0.1, None, "file", (BEFORE, AFTER))
-    texts = [tiny_vision.chat.tokenizer.decode(text.ids[text.targets]) for text in examples.texts]
-    assert texts == ["good<|im_end|>", "bad<|im_end|>"]
-
-
-def test_pairs_in_which_the_agent_says_nothing_are_dropped_and_counted(tiny_vision, tmp_path):
-    rows = [graded("one", 0.9, "good", 0), graded("one", 0.5, "bad", 1), graded("one", 0.0, "", 2)]
-    rows[2].dialogue_history[1]["finish_reason"] = "length"  # cut before its first token
-    folder = folder_with(tmp_path, one="red")
-    examples = encode_picture_pairs(rows, tiny_vision, folder, 0.1, None, "file", (BEFORE, AFTER))
-    assert examples.counts == {EMPTY: 2} and len(examples) == 1
-    with pytest.raises(UserError, match="none of its 1 pairs.*1 with a text in which the agent says nothing"):
-        encode_picture_pairs(rows[1:], tiny_vision, folder, 0.1, None, "file", (BEFORE, AFTER))
 
 
 def test_pictures_are_kept_by_the_size_of_the_window_and_drawn_only_if_missing(tmp_path):
