@@ -91,10 +91,17 @@ class CheckedCritic:
     async def _call(self, name: str, *arguments: Any) -> Any:
         """Call a method of the critic: a coroutine function, or a plain function in a thread."""
         method = getattr(self.critic, name)
+
+        def call() -> Any:
+            try:
+                return method(*arguments)
+            except StopIteration as error:  # of a bare `next`: asyncio would wait for ever
+                raise RuntimeError("the critic raised StopIteration") from error
+
         async with self._calls:
             if inspect.iscoroutinefunction(method):
                 return await method(*arguments)
-            return await asyncio.to_thread(method, *arguments)
+            return await asyncio.to_thread(call)
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def test_a_users_file_ranks_and_its_hash_and_settings_are_recorded(short, tmp_pa
 
 @pytest.mark.parametrize("settings, named", [
     ({"word": 3}, "short.py: .*'word'.*words"), ({"words": "many"}, "short.py is 'many'"),
-    ({"words": 0}, "short.py: words"),
+    ({"words": 0}, "words must be at least 1"),
 ])  # fmt: skip
 def test_a_users_settings_are_checked_as_flags_are(short, settings, named):
     with pytest.raises(UserError, match=named):
