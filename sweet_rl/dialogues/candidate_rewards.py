@@ -10,8 +10,7 @@ from dataclasses import replace
 from itertools import dropwhile
 from typing import Any
 
-from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.dialogues.domain import Domain, Grader
 from sweet_rl.models.base import Completion, Message
 from sweet_rl.models.texts.chat import spoken_candidates
 from sweet_rl.runs.cli import to_settings

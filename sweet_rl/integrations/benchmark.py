@@ -15,7 +15,7 @@ from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
-from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.dialogues.domain import Grader
 from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain

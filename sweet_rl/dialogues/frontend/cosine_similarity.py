@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sweet_rl.dialogues.domain import Grade
 from sweet_rl.dialogues.fences import MAX_ANSWER_CHARS
 from sweet_rl.dialogues.frontend.encoders import ImageEncoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page
-from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.runs.records import Task
 
 if TYPE_CHECKING:

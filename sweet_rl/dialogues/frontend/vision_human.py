@@ -11,8 +11,7 @@ from typing import Any
 
 from sweet_rl.dialogues.frontend.extract_page import extract_page, without_pages
 from sweet_rl.dialogues.leaks import holds_markup
-from sweet_rl.dialogues.protocols import HumanReply
-from sweet_rl.dialogues.simulated_human import ModelHuman, transcript
+from sweet_rl.dialogues.simulated_human import HumanReply, ModelHuman, transcript
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.models.prompts import fill
 from sweet_rl.rendering.renderer import PageRenderer, Rendered

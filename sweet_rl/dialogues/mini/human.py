@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sweet_rl.dialogues.mini.oracle import topic_of
 from sweet_rl.dialogues.mini.tasks import family_of, rules_of
 from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME, world_of
-from sweet_rl.dialogues.protocols import HumanReply
+from sweet_rl.dialogues.simulated_human import HumanReply
 from sweet_rl.models.base import Message
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task

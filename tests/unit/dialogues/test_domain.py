@@ -84,7 +84,7 @@ def test_a_prompt_is_a_text_a_packaged_template_or_a_file(tmp_path):
 
 
 def test_a_domain_without_instructions_for_a_model_names_its_scripted_humans():
-    with pytest.raises(UserError, match="--env_model client"):
+    with pytest.raises(UserError, match="client"):
         domain(scripted_humans={"client": ScriptedHuman(object)}).human_template()
     assert "{dialogue}" in domain(human_prompt="code_user.txt").human_template()
 
