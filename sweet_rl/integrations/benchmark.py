@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Literal, Protocol, cast
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.domain import Grader
 from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
-from sweet_rl.dialogues.domain import Grader
 from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain

@@ -11,8 +11,8 @@ import pytest
 
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.backend.environment import CodeGrading
-from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.domain import Grade
+from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.simulate import CollectionSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings
 from sweet_rl.evaluation.colbench import ColBench, ModelsAndTasks, check_grading, model_figures
