@@ -40,9 +40,8 @@ def same(expected, got, exact: bool = False) -> bool:
     """Whether two trees stand for values that are equal by `==`, with these differences.
 
     NaN equals NaN. If the reference's number is a float or complex, a relative difference of 1e-9 is allowed, but not
-    between two whole numbers below 10**15, and not in the keys of dicts and the members of sets. Objects are compared by
-    class name and attributes, iterators by their items, arrays by shape and items; a class's own `__eq__` is never
-    called.
+    between two whole numbers below 10**15, and not in keys of dicts and members of sets. Objects are compared by class
+    name and attributes, iterators by their items, arrays by shape and items; a class's own `__eq__` is never called.
 
     Args:
         expected: tree of the reference. It leads the walk, so the cost is bounded by its size.

@@ -270,8 +270,6 @@ def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counte
     assert seen == [(TASKS[0], 1, None, 4, None), (TASKS[0], 3, None, 4, None)]
     assert texts(played)[0] == str(agent.samplings[0].seed + 2)
     assert played.usage["agent"] == {"prompt_tokens": 20, "completion_tokens": 24}
-    with pytest.raises(ValueError, match="choose"):
-        dialogue_of(n=2)
 
 
 def test_a_failing_critic_fails_the_dialogue_on_its_own_side():

@@ -278,14 +278,14 @@ def test_a_folder_holds_the_files_under_their_paths(tmp_path):
     (tmp_path / "prompts/own.txt").write_text("other")
     with pytest.raises(UserError, match="its SHA-256 is"):
         protocol_text(FILE, str(tmp_path))
-    with pytest.raises(UserError, match="--protocol_files: .*cannot be read"):
+    with pytest.raises(UserError, match="cannot be read.*--protocol_files"):
         protocol_text(FILE, str(tmp_path / "none"))
 
 
 def test_without_a_network_the_folder_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(released, "ADDRESS", "http://127.0.0.1:1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(UserError, match="cannot be downloaded.*--protocol_files"):
+    with pytest.raises(UserError, match="downloaded.*--protocol_files"):
         protocol_text(FILE)
 
 
@@ -301,5 +301,4 @@ async def invoke_model(a, b="x"):
     raise SystemExit({"text": "third one", "other": "not this"})
 """
     assert text_values(source, "invoke_model") == ["first one", "second one", "third one"]
-    with pytest.raises(ValueError, match="there is no function gone"):
-        text_values(source, "gone")
+    assert text_values(source, "gone") == []

@@ -58,7 +58,7 @@ def test_clip_gives_its_image_features(tmp_path):
 def test_a_vector_without_a_direction_is_an_error_and_no_similarity_of_0(value):
     rows = iter([[1.0, 2.0], [1.0, value], [0.0, value]])
     encoder = ImageEncoder("e", lambda images: torch.tensor([next(rows) for _ in images]), 3, "e")
-    with pytest.raises(UserError, match="the image encoder e gave a picture a vector of length"):
+    with pytest.raises(UserError, match="the image encoder e is damaged"):
         encoder.embed(PICTURES)
 
 
