@@ -6,7 +6,7 @@ import pytest
 
 from sweet_rl.dialogues import released
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
-from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit
+from sweet_rl.integrations.benchmark import Benchmark
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
@@ -61,14 +61,11 @@ def test_a_right_answer_gets_a_reward_of_1(benchmark, task):
     assert graded.reward == 1.0 and len(graded.grade["tests"]) == 10
 
 
-def test_a_failed_dialogue_is_a_record_and_after_a_limit_one_without_an_answer(benchmark, task):
+def test_a_failed_dialogue_is_a_record(benchmark, task):
     error = ModelError("server", "the server is gone")
     trajectory = asyncio.run(benchmark.play(task, Says("Why?", error)))
     assert trajectory.failure == {"side": "agent", "kind": "server", "message": "the server is gone"}
     assert (trajectory.ending, asyncio.run(benchmark.grade(trajectory)).reward) == ("failed", None)
-    cut = ended_by_limit(trajectory)
-    assert (cut.ending, cut.failure, cut.turns) == ("turn_limit", None, 1)
-    assert asyncio.run(benchmark.grade(cut)).reward == 0.0
 
 
 def test_a_task_that_cannot_be_graded_has_no_reward(benchmark, task):
