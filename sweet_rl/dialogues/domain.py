@@ -218,22 +218,16 @@ class Domain:
             raise UserError(f"the domain {self.name!r} needs `reward`, a function reward(task, answer), or `grader`.")
 
     def agent_template(self, agent_model: str = "", path: str | None = None) -> str:
-        """The agent's instructions: those at `path` if it is given, else those of the domain for this agent.
-
-        Raises:
-            UserError: There is no such file, it lacks {problem_description}, or the protocol has its own.
-        """
+        """The agent's instructions: those at `path` if it is given, else those of the domain for this agent. Raises
+        UserError for a file that cannot be used, or a protocol that has its own."""
         self._check_own_prompts("--agent_prompt_path", path)
         if self.protocol == RELEASED:
             return self.agent_prompt
         return _template(path or self.agent_prompts.get(agent_model, self.agent_prompt), [TASK_VALUE], ["max_turns"])
 
     def human_template(self, path: str | None = None) -> str:
-        """The instructions of a human that a model plays: those at `path` if it is given, else those of the domain.
-
-        Raises:
-            UserError: There are none, no such file, a value is missing in it, or the protocol has its own.
-        """
+        """The instructions of a human that a model plays, as in `agent_template`. Raises UserError also if there are
+        none."""
         self._check_own_prompts("--user_prompt_path", path)
         prompt = path or self.human_prompt
         if prompt is None:
@@ -286,7 +280,7 @@ class Domain:
         window: dict | None = None,
         folder: str | None = None,
     ) -> dict[str, str]:
-        """Which human replied in a dialogue. Figures of different humans cannot be compared.
+        """The field `human` of a trajectory: which human replied. Figures of different humans cannot be compared.
 
         Args:
             name: Name of the human; by default that of the script, or the last part of the model's.
@@ -295,11 +289,10 @@ class Domain:
             human: How the model plays the human.
             request: Fields of the requests to the model's server.
             window: What the human's view of a page depends on, in a domain that draws pages.
-            folder: Folder of the model, whose content is hashed instead of the name; None if it is not on this disk.
+            folder: Folder of the model on this disk, whose content is hashed instead of the name.
 
         Returns:
-            The field `human` of a trajectory: `name` for people, which two humans may share, and `hash`, 16 hex digits
-            of all that the replies depend on.
+            `name`, which two humans may share, and `hash`, 16 hex digits of all that the replies depend on.
         """
         facts: dict[str, Any] = {"source": None if self.source is None else hash_input(self.source)}
         if model in self.scripted_humans:

@@ -103,19 +103,7 @@ class SelectorSettings(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulation:
-    """Everything that dialogues depend on, but the tasks.
-
-    Attributes:
-        domain: Domain of the tasks.
-        players: The agent and the human.
-        collection: Which dialogues are played.
-        sampling: How the agent's messages are sampled; `n` is the number of candidates per turn.
-        agent: Where the agent's model runs.
-        env: Where the human's model runs.
-        calls: How models are called.
-        human: How a model plays the human.
-        pages: How pages are drawn, in a domain that draws pages.
-        selector: Selector of one of several candidates.
+    """Everything that dialogues depend on, but the tasks. `agent` and `env` say where the two models run.
 
     Raises:
         UserError: Two settings contradict each other.

@@ -109,8 +109,7 @@ class ModelHuman:
         """Ask the model until it gives a reply that can be used.
 
         Args:
-            content: Function `content(reminded)` that returns the content of the message to the model, with a
-                reminder if an earlier reply gave the solution away.
+            content: Function `content(reminded)` that returns the message to the model, with a reminder if wanted.
             gives_away: Function that says whether a reply gives the reference solution away.
             fallback: Reply if all attempts give it away.
             seed: Random seed of the first attempt; each further attempt adds 1.
@@ -171,13 +170,8 @@ class LLMHuman(ModelHuman):
 
 
 def transcript(dialogue: Sequence[Message], agent: str, shown: Callable[[str], str] = str.strip) -> str:
-    """The dialogue as text, without its first message, which holds the agent's instructions.
-
-    Args:
-        dialogue: Messages so far.
-        agent: Name that the agent has in the text. The human is called You.
-        shown: Function that returns what is shown of a message.
-    """
+    """The dialogue as text, without its first message, which holds the agent's instructions. The human is called You;
+    `shown` returns what is shown of a message."""
     names = {"assistant": agent, "user": "You"}
     return "\n\n".join(f"{names[message['role']]}: {shown(message['content'])}" for message in dialogue[1:])
 

@@ -24,13 +24,9 @@ MENTIONS = ("That is before the {noun}.", "The {noun} comes on top of that.", "A
 
 
 def answer(mini: dict, question: str, rng: random.Random, earlier: Sequence[str] = ()) -> str:
-    """Answer `question` from the rules of a task's `mini` field. Any other question is answered with "I don't know".
+    """Answer the first question of a message from the rules of a task's `mini` field; any other with "I don't know".
 
-    Args:
-        mini: Field `mini` of the task. A rule with parts is told one part at a time, the last one again and again.
-        question: The agent's message. Of several questions the first is answered.
-        rng: Source of the choice of words.
-        earlier: The agent's messages before the question.
+    A rule with parts is told one part at a time, by the agent's `earlier` messages; the last one again and again.
     """
     world = world_of(mini)
     topic = topic_of(question, world)
