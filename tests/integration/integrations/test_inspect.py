@@ -7,24 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.dialogues import released as protocol
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
-from tests.support.command_line import Result, write_rows
+from tests.support.command_line import Result
 from tests.support.other_tools import (
     graded_again,
     graded_by_scripts,
     needs,
     plays_colbench,
-    plays_released,
     run_tool,
     tool,
     write_colbench_tasks,
 )
-from tests.support.protocol_files import BACKEND, protocol_files
-from tests.support.released_files import TASKS
 
 pytestmark = [pytest.mark.slow, needs("inspect", "inspect")]
 NAME = f"openai-api/local/{MODEL}"
@@ -102,22 +97,6 @@ def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path, monkeyp
     assert sorted(row["reward"] for row in ours.values()) == [0, 0, 1, 1]
 
 
-def test_under_the_released_protocol_requests_and_dialogues_equal_those_of_the_scripts(tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, protocol, BACKEND)
-    write_rows(tmp_path / "tasks.jsonl", TASKS)
-    tasks, released = [Task.from_dict(row) for row in TASKS], {"protocol": "released", "protocol_files": files}
-    with ApiServer(plays_released(tasks)) as server:
-        log = in_this_process(monkeypatch, tmp_path, server.url, "colbench_backend", dict(released), model_roles=True)
-        assert log.status == "success", log.error
-        theirs = sorted(str(body["messages"]) for _, body in server.requests)
-        server.requests.clear()
-        ours = graded_by_scripts(tmp_path, server.url, MODEL, **released)
-        assert theirs == sorted(str(body["messages"]) for _, body in server.requests)
-    assert rows_of(tmp_path, log_of(tmp_path)) == ours
-    assert {row["protocol"] for row in ours.values()} == {"released"}
-    assert sorted(row["reward"] for row in ours.values()) == [0, 1]
-
-
 def test_a_dead_server_gives_no_reward(folder, monkeypatch):
     log = in_this_process(monkeypatch, folder, "http://127.0.0.1:9/v1", "mini", fail_on_error=False)
     assert log.results is None and len(log.samples) == 3
@@ -168,10 +147,3 @@ def test_an_argument_that_cannot_be_used_is_refused_by_name(arguments, words):
 
     with pytest.raises(UserError, match=words):
         tasks.mini(**arguments)
-
-
-def test_a_missing_human_is_refused_before_anything_is_played(folder, monkeypatch):
-    with ApiServer(lambda body: chat_reply("Why?")) as server:
-        log = in_this_process(monkeypatch, folder, server.url, "colbench_backend")
-        assert log.status == "error" and "role 'human'" in log.error.message
-        assert not server.requests

@@ -14,16 +14,6 @@ def identity(name=None, model="org/Model-8B", prompt="Be kind.", request=None, f
     return CODE.human_identity(name, model, prompt, CODE.limits(HumanSettings(**human)), request, folder=folder)
 
 
-def test_the_hash_is_that_of_all_that_the_replies_depend_on():
-    plain = identity()
-    assert (plain["name"], len(plain["hash"])) == ("Model-8B", 16) and plain == identity()
-    others = [
-        identity(model="org/Model-70B"), identity(prompt="Be rude."), identity(temperature=0.7),
-        identity(max_tokens=8), identity(max_chars=80), identity(retry_leaks=False), identity(request={"top_k": 3}),
-    ]  # fmt: skip
-    assert len({plain["hash"], *(other["hash"] for other in others)}) == 8
-
-
 def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
     (tmp_path / "domain.py").write_text("a domain\n")
     (tmp_path / "model").mkdir()
@@ -49,10 +39,6 @@ def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
         ("model", "e42c829fa9268155"),
         ("Model-8B", "09eb2c62df5bed92"),
     ]
-
-
-def test_a_given_name_names_the_same_human():
-    assert identity("the kind one") == identity() | {"name": "the kind one"}
 
 
 def test_a_folder_is_known_by_its_content_not_by_its_path(tmp_path):

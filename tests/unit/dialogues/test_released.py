@@ -102,31 +102,6 @@ def test_the_tenth_reply_without_a_marker_is_graded_whole():
     assert (environment.turns, environment.ending, environment.answer) == (10, "turn_limit", " def fee(w): ...")
 
 
-def test_a_dialogue_of_ten_turns_is_seen_message_by_message():
-    environment = played(*[f"question {n}" for n in range(9)])
-    expected = [{"role": "system", "content": PROMPT}, {"role": "user", "content": "a fee of a parcel"}]
-    for number in range(9):
-        expected += [
-            {
-                "role": "assistant",
-                "content": f"question {number}",
-                "output": f"question {number}",
-                "finish_reason": "stop",
-                "templated": True,
-            },
-            {"role": "user", "content": "two per kilo"},
-        ]
-    assert environment.observe() == expected
-
-
-def test_an_ended_dialogue_takes_no_message():
-    environment = played("I WANT TO ANSWER:x")
-    with pytest.raises(ValueError, match="has ended"):
-        environment.step(said("more"))
-    with pytest.raises(ValueError, match="the human replies only"):
-        environment.add_human_reply("yes")
-
-
 BRACES = Task("a fee {w} of {0}", "def fee(w):\n    return {1: 2 * w}[1]", {"test1": "fee(1)"})
 TEMPLATE = "{{kept}} {problem_description}|{hidden_information}|{dialogue_history}"
 DIALOGUE = [
@@ -182,11 +157,6 @@ def test_braces_in_the_values_stay_and_what_the_agent_thought_is_not_shown():
 def test_a_leak_is_counted_and_passes(said, leaks):
     found = reply(Model(said))
     assert (found.text, found.leaks, found.prompt_tokens, found.completion_tokens) == (said, leaks, 7, 5)
-
-
-def test_a_thought_and_spaces_pass_as_they_stand_and_an_empty_reply_is_one():
-    assert reply(Model(" <think>a</think> b ")).text == " <think>a</think> b "
-    assert reply(Model("")).text == ""
 
 
 @pytest.mark.parametrize(("kind", "status"), [("refused", 400), ("context", 400), ("filtered", 400), ("context", None)])
@@ -254,14 +224,6 @@ def test_a_file_is_downloaded_once_by_its_commit_and_the_licence_is_said_then(hu
     assert protocol_text(FILE) == TEXT
     assert capsys.readouterr().out == ""
     assert asked == [f"/{released.REPOSITORY}/{released.COMMIT}/prompts/own.txt"]
-
-
-def test_another_hash_is_refused_and_not_kept(hub):
-    _, content = hub
-    content["text"] = TEXT + " "
-    with pytest.raises(UserError, match="its SHA-256 is"):
-        protocol_text(FILE)
-    assert not (copy_of(FILE)).exists()
 
 
 def test_a_copy_that_was_changed_is_refused(hub):

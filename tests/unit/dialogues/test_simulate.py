@@ -93,10 +93,6 @@ def test_a_number_below_one_is_refused(name):
         CollectionSettings(**{name: 0})
 
 
-def test_without_settings_each_task_is_played_once_in_the_ten_turns_of_the_paper():
-    assert (CollectionSettings().dialogues_per_task, CollectionSettings().max_turns) == (1, 10)
-
-
 ROWS = [
     {"dialogue_history": [{"role": "user"}, {"role": "assistant", "content": "x"}] * turns, "ending": ending, **more}
     | ({"leaks": leaks} if leaks else {})

@@ -62,11 +62,6 @@ def test_a_leak_is_asked_for_again_and_counted():
     assert ["words only" in messages[0]["content"] for messages, _ in calls] == [False, True, True]
 
 
-def test_a_higher_temperature_stays_when_the_model_is_asked_again():
-    _, calls = reply_of(LEAK, "Three.", temperature=1.0)
-    assert [sampling.temperature for _, sampling in calls] == [1.0, 1.0]
-
-
 def test_a_human_who_only_leaks_ends_with_a_sentence_without_code():
     reply, calls = reply_of(LEAK)
     assert (reply.text, reply.leaks, len(calls)) == (WITHOUT_CODE, 4, 4)
@@ -115,18 +110,6 @@ def test_reasoning_that_the_prompt_has_opened_is_not_the_humans_reply(reason):
     else:
         with pytest.raises(ModelError, match="empty reply twice"):
             asyncio.run(human.reply(TASK, DIALOGUE, 5))
-
-
-def test_a_sentence_that_ends_exactly_at_the_limit_is_kept():
-    assert cut_at_sentence("One. Two.", 9) == "One. Two."
-    assert cut_at_sentence("One. Two. Three.", 9) == "One. Two."
-    assert cut_at_sentence("One. Two. Three.", 8) == "One."
-    assert cut_at_sentence("first line\nsecond line", 15) == "first line"
-
-
-def test_the_seed_and_the_length_that_are_given_are_used():
-    reply, ((_, sampling),) = reply_of("One. Two.", seed=9, max_tokens=11, max_chars=5, temperature=0.3)
-    assert (reply.text, sampling.seed, sampling.max_tokens, sampling.temperature) == ("One.", 9, 11, 0.3)
 
 
 def test_a_transcript_leaves_out_the_instructions_and_what_is_not_shown():

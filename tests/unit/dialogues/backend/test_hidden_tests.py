@@ -1,7 +1,5 @@
 """The grader: honest answers as a person would grade them, references that cannot be graded against, failure kinds."""
 
-import os
-
 import pytest
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
@@ -45,21 +43,11 @@ HONEST = {
     "main guard": (ADD + "\nif __name__ == '__main__':\n    import sys\n    sys.exit(f(int(input())))",),
     "banned words": ("def f(x):\n    write = open_ = 'print( open( write'\n    return x + 1",),
     "future annotations": ("from __future__ import annotations\ndef f(x: Unknown):\n    return x + 1",),
-    "thread": (
-        "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    with ThreadPoolExecutor(2) as p:\n"
-        "        return p.submit(lambda: x + 1).result()",
-    ),
-    "event loop": ("import asyncio\nasync def g(x):\n    await asyncio.sleep(0)\n    return x + 1\n"
-    "def f(x):\n    return asyncio.run(g(x))",),
     "rare module": ("import colorsys, xml.etree.ElementTree\ndef f(x):\n    return x + 1",),
     "state": ("seen = []\ndef f(x):\n    seen.append(x)\n    return x + len(seen)",),
-    "a module in a line of more": ("import math; import numpy as np\ndef f(x): return int(np.add(x, 1))",),
-    "a module by its name": ("import importlib\nnp = importlib.import_module('numpy')\n"
-    "def f(x): return int(np.add(x, 1))",),
-    # It brings libraries that start threads, and a process with threads cannot shut itself in.
     "pandas": ("import pandas as pd\ndef f(x): return int(pd.Series([x, 1]).sum())",),
 }  # fmt: skip
-NEEDED = {"a module in a line of more": "numpy", "a module by its name": "numpy", "pandas": "pandas"}
+NEEDED = {"pandas": "pandas"}
 
 
 @pytest.mark.parametrize("name", HONEST)
@@ -68,13 +56,6 @@ def test_honest_code_behaves_as_in_a_fresh_module(grader, name):
         pytest.importorskip(NEEDED[name])
     graded = grade(grader, ADD, HONEST[name][0], CALLS)
     assert graded.reward == 1.0, graded
-
-
-def test_calls_may_use_what_the_reference_imports(grader):
-    reference = "from datetime import datetime\ndef f(day):\n    return day.year"
-    calls = {"test1": "f(datetime(2020, 1, 2))"}
-    assert grade(grader, reference, "def f(day):\n    return int(day.strftime('%Y'))", calls).reward == 1.0
-    assert grade(grader, reference, "import datetime\ndef f(day):\n    return day.year", calls).reward == 1.0
 
 
 def test_keyword_arguments_mutation_generators_and_none(grader):
@@ -99,13 +80,6 @@ def test_the_next_text_is_run_if_the_first_lacks_a_name_and_only_then(grader):
     draft, final = "```python\ndef f(x):\n    return x + 1\n```\n", "```python\n{}\ndef f(x):\n    return 7\n```\n"
     rewards = [grade(grader, ADD, draft + final.format(line), CALLS).reward for line in ("lacking", "1 / 0", "pass")]
     assert rewards == [1.0, 0.0, 0.0]
-
-
-def test_arrays_are_compared_by_their_numbers(grader):
-    pytest.importorskip("numpy")
-    reference = "import numpy as np\ndef f(x):\n    return np.array(x) * 2.0"
-    answer = "import numpy\ndef f(x):\n    return numpy.multiply(x, 2)"
-    assert grade(grader, reference, answer, {"t": "f([1, 2])"}).reward == 1.0
 
 
 def test_a_call_that_is_compared_with_a_literal_is_compared_here(grader):
@@ -141,11 +115,6 @@ def test_every_failure_has_its_kind(grader, kind):
     graded = grade(grader, ADD, FAILURES[kind], CALLS)
     assert graded.reward == 0.0 and graded.failure == kind, graded
     assert reasons(graded) == [kind, kind]
-
-
-def test_an_exception_tells_its_message(grader):
-    graded = grade(grader, ADD, "def f(x):\n    return g(x)", CALLS)
-    assert messages(graded)[0] == "NameError: name 'g' is not defined"
 
 
 def test_tests_after_one_that_hangs_or_dies_still_count(grader):
@@ -204,12 +173,6 @@ def test_no_process_of_an_answer_is_given_an_expected_value():
     assert "expected" not in repr(job) and "expect" not in repr(job)
 
 
-def test_floats_of_the_reference_have_a_tolerance(grader):
-    for got, reward in {"0.1 + 0.2": 1.0, "0.3000001": 0.0}.items():
-        answer = f"def f():\n    return [{got}]"
-        assert grade(grader, "def f():\n    return [0.3]", answer, {"t": "f()"}).reward == reward
-
-
 def test_the_reference_runs_once_for_all_its_answers(grader, monkeypatch):
     runs = []
     run = grader._pool.run
@@ -217,20 +180,6 @@ def test_the_reference_runs_once_for_all_its_answers(grader, monkeypatch):
     jobs = [(Task("", ADD + "# once\n", CALLS), ADD)] * 20
     assert all(graded.reward == 1.0 for graded in grader.grade_many(jobs))
     assert runs.count("reference") == 2 and runs.count("answer") == 20
-
-
-def test_many_answers_come_back_in_their_order(grader):
-    jobs = [(Task("", ADD, CALLS), f"def f(x):\n    return x + {i % 2}") for i in range(60)]
-    assert [graded.reward for graded in grader.grade_many(jobs)] == [0.0, 1.0] * 30
-
-
-def test_a_warm_process_that_dies_is_replaced(grader):
-    grade(grader, ADD, ADD, CALLS)
-    for idle in grader._pool._idle.values():
-        for sandbox in idle:
-            sandbox._process.kill()
-            sandbox._process.wait()
-    assert grade(grader, ADD, "def f(x):\n    return 1 + x", CALLS).reward == 1.0
 
 
 @pytest.mark.parametrize(
@@ -256,9 +205,3 @@ def test_colbench_references_pass_all_their_tests():
     with CodeGrader() as grader:
         grades = list(grader.grade_many((task, task.ground_truth) for task in tasks))
     assert [graded for graded in grades if graded.reward != 1.0] == [] and len(grades) == 50
-
-
-def test_two_answers_are_run_at_the_same_time_on_each_core_that_this_process_may_use(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
-    with CodeGrader() as grader:
-        assert (grader.workers, grader.timeout, grader.memory_mb) == (6, 1.0, 256)

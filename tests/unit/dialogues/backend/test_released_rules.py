@@ -67,11 +67,6 @@ def test_of_a_comparison_with_a_literal_the_truth_counts(grader, test):
     assert graded.reward == 0.0 and graded.failure == "wrong value"
 
 
-def test_a_task_with_a_test_that_is_no_hidden_test_is_ungradable(grader):
-    graded = grade(grader, ADD, ADD, {"a": "f(1)", "b": "f(1) + 1"})
-    assert graded.reward is None and graded.ungradable.startswith("b is no hidden test")
-
-
 def test_equality_is_to_the_last_digit():
     assert same(decode(b"0.5"), decode(b"0.5"), exact=True) and same(1, 1.0, exact=True)
     assert not same(0.30000000000000004, 0.3, exact=True)

@@ -91,11 +91,6 @@ def test_a_reference_that_cannot_be_drawn_is_not_the_agents_failure():
     assert error.value.kind == "reference"
 
 
-def test_replies_are_cut_at_a_sentence_within_a_thousand_characters():
-    reply = ask(human("The heading is too small. " * 80), DRAFT).text
-    assert 900 < len(reply) <= 1000 and reply.endswith("small.")
-
-
 def test_a_reply_with_markup_is_asked_for_again_counted_and_at_last_replaced():
     one = human("Write <h1>Hi</h1>.", "Make it larger.")
     reply = ask(one, DRAFT)
