@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, Human, HumanSettings, LLMHuman
@@ -59,30 +59,33 @@ class Grade:
         return row | ({} if self.machine is None else {"machine": self.machine})
 
 
-class Grader(Protocol):
+class Grader(AbstractContextManager):
     """Gives answers their reward. It is a context manager, which calls `close` at its end."""
 
     def describe(self) -> str:
         """One line for people: how answers are graded on this machine."""
-        ...
+        raise NotImplementedError
 
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
         """The grades of (task, answer) pairs, in order; an answer of None is a dialogue without one."""
-        ...
+        raise NotImplementedError
+
+    def grade(self, task: Task, answer: str | None) -> Grade:
+        """The grade of one answer: the text as the agent gave it, fences and prose included; None if it gave none."""
+        (grade,) = self.grade_many([(task, answer)])
+        return grade
 
     def close(self) -> None:
-        """End the processes of the grader."""
-        ...
+        """End the processes of the grader. It cannot be used afterwards."""
 
-    def __enter__(self) -> Grader: ...
-
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 Reward = Callable[[Task, str], float | Grade | Awaitable[float | Grade]]
 
 
-class FunctionGrader(AbstractContextManager):
+class FunctionGrader(Grader):
     """The `Grader` of `Domain.reward`. An exception of the function ends the command with its own traceback.
 
     Args:
@@ -130,10 +133,6 @@ class FunctionGrader(AbstractContextManager):
             raise TypeError(f"{self.name} gives task {task.id} the reward {reward!r}; it must be a number in [0, 1].")
         grade = reward if isinstance(reward, Grade) else Grade(reward)
         return replace(grade, evidence=grade.evidence | {"grader": self.name})
-
-    def close(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 @dataclass(frozen=True)

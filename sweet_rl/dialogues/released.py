@@ -350,7 +350,7 @@ def differences_from_published(
     """Yield `--flag value (published value)` for each setting that is not the published one."""
     published = PUBLISHED | {"env_max_chars": domain.max_reply_chars, "env_max_tokens": domain.max_reply_tokens}
     limits = domain.limits(human)
-    settings = {"max_turns": max_turns, "env_temperature": limits.temperature}
+    settings: dict[str, float | None] = {"max_turns": max_turns, "env_temperature": limits.temperature}
     settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "max_tokens")}
     settings |= {"env_max_chars": limits.max_chars, "env_max_tokens": limits.max_tokens}
     for flag, value in published.items():

@@ -17,13 +17,12 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sweet_rl.dialogues.backend.calls import HiddenTest, read_tests
 from sweet_rl.dialogues.backend.extract_code import code_candidates, imported_names
-from sweet_rl.dialogues.domain import Grade
+from sweet_rl.dialogues.domain import Grade, Grader
 from sweet_rl.dialogues.fences import MAX_ANSWER_CHARS
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
@@ -67,7 +66,7 @@ def read_reference(task: Task) -> Reference:
     return Reference(found.function, found.tests, packed, frozenset(imported_names(found.prelude)))
 
 
-class CodeGrader(AbstractContextManager):
+class CodeGrader(Grader):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
     Failures: wrong value, exception, timeout, memory, forbidden, missing module, unserialisable, exited, output, syntax
@@ -106,11 +105,6 @@ class CodeGrader(AbstractContextManager):
         """One line for people: how answers are contained."""
         note = " (answers can read and write your files and reach the network)" if self.level == "none" else ""
         return f"sandbox: {self.level}{note}"
-
-    def grade(self, task: Task, answer: str | None) -> Grade:
-        """The grade of one answer: the text as the agent gave it, fences and prose included; None if it gave none."""
-        (grade,) = self.grade_many([(task, answer)])
-        return grade
 
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
         """The grades of (task, answer) pairs, in order, on all workers. `jobs` is read as far as that needs."""
@@ -213,12 +207,8 @@ class CodeGrader(AbstractContextManager):
         return self._judge([result(name, reason, message) for name in reference.tests])
 
     def close(self) -> None:
-        """End every process of the grader. It cannot be used afterwards."""
         self._executor.shutdown(cancel_futures=True)
         self._pool.close()
-
-    def __exit__(self, *_):
-        self.close()
 
 
 def result(name: str, reason: str | None = None, message: str | None = None) -> dict:

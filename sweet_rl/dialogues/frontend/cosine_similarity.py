@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sweet_rl.dialogues.domain import Grade
+from sweet_rl.dialogues.domain import Grade, Grader
 from sweet_rl.dialogues.fences import MAX_ANSWER_CHARS
 from sweet_rl.dialogues.frontend.encoders import ImageEncoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page
@@ -37,7 +36,7 @@ class Picture(NamedTuple):
     vector: np.ndarray
 
 
-class PageGrader(AbstractContextManager):
+class PageGrader(Grader):
     """The `Grader` of the frontend domain.
 
     Evidence of a grade: `similarity` (cosine of the two embeddings, None without two pictures), `encoder` (name of
@@ -62,11 +61,6 @@ class PageGrader(AbstractContextManager):
     def to_settings(self) -> dict[str, str]:
         """The settings that were found on this machine, for the manifest of a run."""
         return {"image_encoder": self.encoder.name, "browser": self.renderer.browser}
-
-    def grade(self, task: Task, answer: str | None) -> Grade:
-        """The grade of one answer."""
-        (grade,) = self.grade_many([(task, answer)])
-        return grade
 
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
         """The grades of (task, answer) pairs, in order.
@@ -98,11 +92,7 @@ class PageGrader(AbstractContextManager):
                     yield self._without_picture(reference, failure["kind"], failure["message"])
 
     def close(self) -> None:
-        """End the browsers."""
         self.renderer.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _compared(self, reference: Picture, own: Picture) -> Grade:
         same = reference.png == own.png
