@@ -1,7 +1,6 @@
 """Pages drawn by a real browser: pictures, scripts, layouts, replaced browsers."""
 
 import io
-import json
 import os
 import signal
 import struct
@@ -164,16 +163,3 @@ def test_browsers_end_with_a_process_that_is_killed_and_leave_no_files(tmp_path)
         while (left := os.listdir(folder)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert left == [] and os.listdir(tmp_path) == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not COLBENCH.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
-def test_colbench_pages_are_styled_and_the_same_bytes_from_another_browser(renderer):
-    """Eight of them; all of them: benchmarks/rendering.py."""
-    pages = [json.loads(line)["ground_truth"] for line in COLBENCH.read_text("utf-8").splitlines()[:8]]
-    first = [rendered.png for rendered in renderer.render_all(pages)]
-    with renderer_or_skip(workers=1, cache=0, timeout=120) as other:
-        second = [rendered.png for rendered in other.render_all(pages)]
-    assert None not in first and first == second
-    assert len(set(first)) == len(set(pages))
-    assert renderer.render(pages[0].replace("tailwind.min.css", "")).png != first[0]

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sweet_rl.dialogues.backend.extract_code import code_candidates, imported_names
+from sweet_rl.dialogues.backend.extract_code import code_candidates
 from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page, without_pages
 
 CODE = "def f(x):\n    return x + 1\n"
@@ -161,17 +161,6 @@ def test_typographic_spaces_and_special_tokens_stay_where_they_are_part_of_the_c
     spaced = 'def f(x):\n    return "1\u00a0000" + "<|im_end|>"\n'
     assert program(spaced) == spaced
     assert program(f"```\n{spaced}```<|im_end|>") == spaced
-
-
-def test_imports_are_found_wherever_they_stand():
-    assert imported_names("import os, math as m\nfrom a.b import c\n  import numpy as np") == {
-        "os",
-        "math",
-        "a.b",
-        "numpy",
-    }
-    for text in ("import math; import numpy as np", "import math, \\\n    numpy", "def f(x): import numpy"):
-        assert "numpy" in imported_names(text)
 
 
 @pytest.mark.parametrize(

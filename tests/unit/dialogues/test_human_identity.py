@@ -5,7 +5,6 @@ from dataclasses import replace
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.runs.records import Task, Trajectory
 
 CODE, HTML = load_domain("code"), load_domain("html")
 
@@ -61,15 +60,3 @@ def test_a_scripted_human_is_known_by_its_name_and_the_file_of_its_domain(tmp_pa
     path.write_text(text + "# its replies may be others now\n")
     changed = load_domain(str(path)).human_identity(None, "mini")
     assert len({packaged[0]["hash"], own["hash"], changed["hash"]}) == 3
-
-
-def test_a_dialogue_has_a_human_only_if_one_replied():
-    human = {"name": "mini", "hash": "0123456789abcdef"}
-    roles = (["user", "assistant"], ["user", "assistant", "user", "assistant"], [])
-    labels = [
-        Trajectory(Task("t", "g"), [{"role": role, "content": ""} for role in said], human=human).human_label
-        for said in roles
-    ]
-    assert labels == [None, "mini (01234567)", None]
-    replied = [{"role": role, "content": ""} for role in roles[1]]
-    assert Trajectory(Task("t", "g"), replied).human_label == "not recorded"

@@ -78,17 +78,6 @@ def test_a_whole_statement_is_a_leak_if_it_is_long_enough_and_has_operators(stat
     assert gives_away(f"It is {statement} there.", f"x = 1\n{statement}\n", "") is leak
 
 
-def test_what_was_shown_excuses_only_what_it_holds():
-    two = "x = a * b + c\ny = d - e / f\n"
-    assert gives_away("y = d - e / f", two, "x = a * b + c")
-    assert not gives_away("x = a * b + c", two, "x = a * b + c")
-
-
-def test_quotation_marks_and_ticks_do_not_hide_a_leak():
-    assert gives_away("`total` = `alpha` + beta * gamma - delta", LONG, "")
-    assert gives_away('d["a"] = b + c', "d['a'] = b + c\n", "")
-
-
 def test_a_signature_and_a_docstring_are_no_part_of_the_solution():
     source = 'async def f(a, b=(1 + 2) * 3):\n    """Add (a + b) * 2 - 1 and so on."""\n    return a\n'
     assert not gives_away("async def f(a, b=(1 + 2) * 3): Add (a + b) * 2 - 1 and so on.", source, "")

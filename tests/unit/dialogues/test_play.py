@@ -181,28 +181,12 @@ def test_another_seed_another_sample_and_another_task_give_another_dialogue():
         assert len({texts(trajectory)[turn] for trajectory in given}) == 4
 
 
-def test_every_turn_and_each_side_has_a_seed_of_its_own():
-    numbers = [text.removeprefix("human ").removeprefix("I WANT TO ANSWER:") for text in texts(dialogue_of())]
-    assert len(set(numbers)) == len(numbers) == 5
-
-
 def test_tokens_and_leaks_are_counted_by_side():
     trajectory = dialogue_of()
     assert trajectory.usage == {
         "agent": {"prompt_tokens": 30, "completion_tokens": 9}, "human": {"prompt_tokens": 8, "completion_tokens": 4},
     }  # fmt: skip
     assert trajectory.leaks == 2
-
-
-def test_tokens_that_one_reply_did_not_count_are_not_known_for_the_dialogue():
-    class Human(SeedHuman):
-        async def reply(self, task, dialogue, seed):
-            counted = len(dialogue) > 2
-            return HumanReply("h", prompt_tokens=4 if counted else None, completion_tokens=2)
-
-    usage = dialogue_of(human=Human()).usage
-    assert usage["human"] == {"prompt_tokens": None, "completion_tokens": 4}
-    assert Trajectory.from_dict(dialogue_of(human=Human()).to_dict()).usage == usage
 
 
 def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counted():
@@ -217,15 +201,6 @@ def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counte
     assert seen == [(TASKS[0], 1, None, 4, None), (TASKS[0], 3, None, 4, None)]
     assert texts(played)[0] == str(agent.samplings[0].seed + 2)
     assert played.usage["agent"] == {"prompt_tokens": 20, "completion_tokens": 24}
-
-
-def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
-    async def choose(*given):
-        raise ModelError("engine", "broken")
-
-    trajectory = dialogue_of(choose=choose)
-    assert trajectory.failure == {"kind": "engine", "message": "broken", "side": "critic"}
-    assert trajectory.ending == "failed" and trajectory.turns == 0
 
 
 def test_a_failure_shows_no_secret(monkeypatch, caplog):

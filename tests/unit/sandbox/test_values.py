@@ -221,18 +221,6 @@ def test_pandas_values_compare_by_labels_and_items():
     assert equal(frame.groupby("a").size(), frame.groupby("a").size())
 
 
-@pytest.mark.parametrize("depth", [100, 180])
-def test_long_chains_are_told_and_compared(depth):
-    for link in (lambda n, rest: {"value": n, "next": rest}, lambda n, rest: Plain((n, rest)), lambda n, rest: (rest,)):
-        chains = []
-        for last in (1, 1.0, 2):
-            chain = [last]
-            for number in range(depth // 2):
-                chain = link(number, chain)
-            chains.append(chain)
-        assert equal(chains[0], chains[1]) and not equal(chains[0], chains[2])
-
-
 def test_previews_are_short_and_readable():
     assert preview(sent({"a": [1, (2,)], "b": {3}})) == "{'a': [1, (2,)], 'b': {3}}"
     assert preview(sent(OrderedDict(a=1, b=[2]))) == "OrderedDict({'a': 1, 'b': [2]})"

@@ -58,24 +58,6 @@ def test_honest_code_behaves_as_in_a_fresh_module(grader, name):
     assert graded.reward == 1.0, graded
 
 
-def test_keyword_arguments_mutation_generators_and_none(grader):
-    reference = "def f(a, *, b=None):\n    a.append(b)\n    yield from a\n"
-    answer = "def f(a, *, b=None):\n    return iter(a + [b])"
-    assert grade(grader, reference, answer, {"test1": "f([1], b=2)"}).reward == 1.0
-    assert grade(grader, "def f(a):\n    a.sort()", "def f(a):\n    a.reverse()", {"test1": "f([2, 1])"}).reward == 1.0
-
-
-def test_names_and_prose_need_not_be_ascii(grader):
-    for answer in (
-        "def f(größe):\n    return 1 + größe",
-        "函数如下\n\n" + ADD,
-        "Voilà, la fonction\n\n" + ADD + "\nÇa ajoute un.",
-    ):
-        assert grade(grader, "def f(größe):\n    return größe + 1", answer, {"t": "f(1)"}).reward == 1.0
-    named = "def f(größe):\n    return größe + 1"
-    assert grade(grader, named, named, {"t": "f(größe=1)"}).reward == 1.0
-
-
 def test_the_next_text_is_run_if_the_first_lacks_a_name_and_only_then(grader):
     draft, final = "```python\ndef f(x):\n    return x + 1\n```\n", "```python\n{}\ndef f(x):\n    return 7\n```\n"
     rewards = [grade(grader, ADD, draft + final.format(line), CALLS).reward for line in ("lacking", "1 / 0", "pass")]
