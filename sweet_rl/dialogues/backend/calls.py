@@ -2,8 +2,8 @@
 
 A call names a function or a class that the reference solution defines at its top level. It runs in the process of the
 answer, and its arguments are evaluated there. So that no answer has a say in its own verdict or sees an expected value,
-an argument may use builtins and imports of the reference, or be a literal constant of the reference: `f(LIMIT)`, but
-not `f(CASES[0])`. Nothing else is a hidden test.
+an argument may use builtins, imports of the reference and the called function, or be a literal constant of the
+reference: `f(LIMIT)`, but not `f(CASES[0])`. Nothing else is a hidden test.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ def read_tests(test_cases: Mapping[str, str], reference: str) -> HiddenTests:
                 raise ValueError(f"it calls {node.func.id}, which the reference does not define")
             arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
             for used in _used_names(arguments):
+                if used.id == node.func.id:
+                    continue
                 if used.id in constants and used in arguments:
                     prelude.append(f"{used.id} = {ast.unparse(constants[used.id])}")
                 elif used.id in defined or used.id in RUN_TEXTS:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.runs.errors import UserError
 from sweet_rl.sandbox import confine
 from sweet_rl.sandbox.modules import modules_for
-from sweet_rl.sandbox.sandbox import Job, Pool, Sandbox, check_level, pack_tests
+from sweet_rl.sandbox.sandbox import Job, Pool, Sandbox, pack_tests
 from sweet_rl.sandbox.values import decode
 
 EVERYTHING = modules_for({"os", "socket", "resource", "ctypes"})
@@ -187,12 +186,6 @@ def test_without_a_sandbox_answers_are_plain_processes_whose_time_is_limited(tmp
         assert pool.run("answer", 0, job(write, ["f()"]), set()) == [("value", b"2000000")]
         forks = "import os, time\ndef f():\n    if os.fork() == 0: time.sleep(600)\n    while True: pass"
         assert pool.run("answer", 0, job(forks, ["f()"]), {"os"})[0][0] == "timeout"
-
-
-@pytest.mark.parametrize("level", ["auto", "strict", "limits", "off"])
-def test_a_level_that_is_gone_is_refused_with_what_to_do(level):
-    with pytest.raises(UserError, match=f"--sandbox {level} is gone: .*(leave the flag out|--sandbox none)"):
-        check_level(level)
 
 
 def test_a_system_without_a_filter_is_refused_with_what_to_do():
