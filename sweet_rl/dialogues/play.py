@@ -62,7 +62,8 @@ async def play(task: Task, sample: int, setup: DialogueSetup) -> Trajectory:
     """Play one dialogue from its task to its end.
 
     All randomness comes from seed_for(run seed, trajectory id, turn): a dialogue does not depend on the dialogues that
-    run beside it. If one side fails, the trajectory has `ending` "failed" and `failure` {kind, message, side}.
+    run beside it. If one side fails, the trajectory has `ending` "failed" and `failure` {kind, message, side}. A side is
+    the agent, the critic, the human, or the domain's rules.
 
     Args:
         task: The task.
@@ -72,116 +73,89 @@ async def play(task: Task, sample: int, setup: DialogueSetup) -> Trajectory:
     Raises:
         UserError: No dialogue can work: the chat template refuses the messages, or a server refuses the key.
     """
-    dialogue = _Dialogue(task, trajectory_id(task, sample), setup)
-    trajectory = dialogue.trajectory
+    chat = setup.agent.chat
+    usage: dict[str, dict[str, int | None]] = {
+        side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")
+    }
+    trajectory = Trajectory(
+        task=task,
+        dialogue_history=[],
+        id=trajectory_id(task, sample),
+        tokenizer=None if chat is None else chat.fingerprint,
+        usage=usage,
+        human=setup.human_identity,
+        protocol=setup.protocol,
+    )
+    environment, side, leaks = None, "domain", 0
+    words: list[str | None] = []  # of the oracle, which no side of the dialogue sees
+    too_long = False  # for the agent's context
+    seed = seed_for(setup.sampling.seed, trajectory.id)
     try:
-        await dialogue.play()
+        environment = setup.begin(task)
+        while not environment.over:
+            turn_seed = seed_for(seed, environment.turns)
+            messages = environment.observe()
+            side = "agent"
+            parts = None if chat is None else chat.prompt(messages)
+            prompt = messages if chat is None or parts is None else chat.encode(parts, chat.fingerprint)[0]
+            try:
+                completions = await setup.agent.complete(prompt, replace(setup.sampling, seed=turn_seed))
+            except ModelError as error:
+                if error.kind != "context":
+                    raise
+                too_long = True  # the agent says nothing, and the dialogue ends
+                environment.step(Completion("", None, None, OUTGROWN, 0, 0))
+                break
+            _count(usage[side], completions)
+            chosen = 0
+            if setup.choose is not None:
+                side = "critic"
+                chosen = await setup.choose(task, messages, parts, completions, trajectory.tokenizer)
+            side = "domain"
+            environment.step(completions[chosen], None if parts is None else parts_text(parts))
+            if setup.label_turn is not None:
+                words.append(setup.label_turn(task, messages, environment.dialogue[-1]["content"]))
+            if environment.over:
+                break
+            side = "human"
+            reply = await setup.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
+            _count(usage[side], [reply])
+            leaks += reply.leaks
+            side = "domain"
+            environment.add_human_reply(reply.text)
     except UserError:
         raise
     except Exception as error:
         if isinstance(error, ModelError) and error.fatal:
-            raise UserError(f"{dialogue.side}: {error.fatal}: {error}") from error
+            raise UserError(f"{side}: {error.fatal}: {error}") from error
         kind = error.kind if isinstance(error, ModelError) else type(error).__name__
         place = "".join(traceback.format_tb(error.__traceback__))
         if not isinstance(error, ModelError) and place not in _shown:
             _shown.add(place)
-            logger.warning("%s: the %s failed\n%s", trajectory.id, dialogue.side, masked(traceback.format_exc()))
-        trajectory.failure = {"kind": kind, "message": masked(str(error))[:1000], "side": dialogue.side}
-    dialogue.finish()
+            logger.warning("%s: the %s failed\n%s", trajectory.id, side, masked(traceback.format_exc()))
+        trajectory.failure = {"kind": kind, "message": masked(str(error))[:1000], "side": side}
+    trajectory.leaks = leaks
+    if environment is not None:
+        trajectory.dialogue_history = history = list(environment.dialogue)
+        trajectory.answer, trajectory.ending = environment.answer, environment.ending
+        turns = [index for index, message in enumerate(history) if message["role"] == "assistant"]
+        if too_long:
+            trajectory.ending, turns = environment.ending or "turn_limit", turns[:-1]  # no model saw the last turn
+        for index, word in zip(turns, words, strict=False):
+            if word is not None:
+                history[index] = {**history[index], "oracle": word}
+        if chat is not None and turns:
+            trajectory.parts = chat.dialogue(trajectory.seen(turns[-1] + 1))
+    if trajectory.failure is not None:
+        trajectory.ending = "failed"
     return trajectory
 
 
-class _Dialogue:
-    """A dialogue in progress. `side` is whose turn it is, for failures: agent, critic, human, or the domain's rules."""
-
-    def __init__(self, task: Task, key: str, setup: DialogueSetup) -> None:
-        self.setup, self.side = setup, "domain"
-        self.environment: AnswerEnvironment | None = None
-        self.words: list[str | None] = []  # of the oracle, which no side of the dialogue sees
-        self.too_long = False  # for the agent's context
-        self.trajectory = Trajectory(
-            task=task,
-            dialogue_history=[],
-            id=key,
-            tokenizer=None if setup.agent.chat is None else setup.agent.chat.fingerprint,
-            usage={side: {"prompt_tokens": 0, "completion_tokens": 0} for side in ("agent", "human")},
-            leaks=0,
-            human=setup.human_identity,
-            protocol=setup.protocol,
-        )
-
-    async def play(self) -> None:
-        """Let the two sides speak in turns until the rules end the dialogue."""
-        setup, task = self.setup, self.trajectory.task
-        seed = seed_for(setup.sampling.seed, self.trajectory.id)
-        environment = self.environment = setup.begin(task)
-        while not environment.over:
-            turn_seed = seed_for(seed, environment.turns)
-            messages = environment.observe()
-            self.side = "agent"
-            parts, completions = await self._candidates(messages, turn_seed)
-            self._count("agent", completions)
-            completion = completions[0]
-            if self.too_long:
-                environment.step(completion)
-                return
-            if setup.choose is not None:
-                self.side = "critic"
-                tokenizer = None if parts is None else self.trajectory.tokenizer
-                completion = completions[await setup.choose(task, messages, parts, completions, tokenizer)]
-            self.side = "domain"
-            environment.step(completion, None if parts is None else parts_text(parts))
-            if setup.label_turn is not None:
-                self.words.append(setup.label_turn(task, messages, environment.dialogue[-1]["content"]))
-            if environment.over:
-                return
-            self.side = "human"
-            reply = await setup.human.reply(task, environment.observe(), seed_for(turn_seed, "human"))
-            self._count("human", [reply])
-            self.trajectory.leaks = (self.trajectory.leaks or 0) + reply.leaks
-            self.side = "domain"
-            environment.add_human_reply(reply.text)
-
-    async def _candidates(self, messages: list[Message], seed: int) -> tuple[list[Part] | None, list[Completion]]:
-        """The agent's prompt as parts, if its chat format is known, and its candidates.
-
-        If the dialogue is too long for the agent's context, the agent says nothing, and the dialogue ends.
-        """
-        agent, sampling = self.setup.agent, replace(self.setup.sampling, seed=seed)
-        parts = None if agent.chat is None else agent.chat.prompt(messages)
-        try:
-            if parts is None or agent.chat is None:
-                return None, await agent.complete(messages, sampling)
-            ids, _ = agent.chat.encode(parts, agent.chat.fingerprint)
-            return parts, await agent.complete(ids, sampling)
-        except ModelError as error:
-            if error.kind != "context":
-                raise
-            self.too_long = True
-            return parts, [Completion("", None, None, OUTGROWN, 0, 0)]
-
-    def _count(self, side: str, replies: Sequence[Completion | HumanReply]) -> None:
-        usage = cast(dict, self.trajectory.usage)[side]
-        read, written = replies[0].prompt_tokens, sum_or_none(reply.completion_tokens for reply in replies)
-        usage["prompt_tokens"] = sum_or_none([usage["prompt_tokens"], read])  # candidates share one prompt
-        usage["completion_tokens"] = sum_or_none([usage["completion_tokens"], written])
-
-    def finish(self) -> None:
-        """Fill the trajectory with the dialogue as it stands."""
-        trajectory, environment, chat = self.trajectory, self.environment, self.setup.agent.chat
-        if environment is not None:
-            trajectory.dialogue_history = history = list(environment.dialogue)
-            trajectory.answer, trajectory.ending = environment.answer, environment.ending
-            turns = [index for index, message in enumerate(history) if message["role"] == "assistant"]
-            if self.too_long:
-                trajectory.ending, turns = environment.ending or "turn_limit", turns[:-1]  # no model saw the last turn
-            for index, word in zip(turns, self.words, strict=False):
-                if word is not None:
-                    history[index] = {**history[index], "oracle": word}
-            if chat is not None and turns:
-                trajectory.parts = chat.dialogue(trajectory.seen(turns[-1] + 1))
-        if trajectory.failure is not None:
-            trajectory.ending = "failed"
+def _count(usage: dict[str, int | None], replies: Sequence[Completion | HumanReply]) -> None:
+    """Add the tokens of a message; its candidates share one prompt."""
+    written = sum_or_none(reply.completion_tokens for reply in replies)
+    usage["prompt_tokens"] = sum_or_none([usage["prompt_tokens"], replies[0].prompt_tokens])
+    usage["completion_tokens"] = sum_or_none([usage["completion_tokens"], written])
 
 
 def play_all(jobs: Iterable[tuple[Task, int]], setup: DialogueSetup, concurrency: int) -> AsyncGenerator[Trajectory]:

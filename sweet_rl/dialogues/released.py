@@ -151,18 +151,15 @@ class ReleasedEnvironment(AnswerEnvironment):
         """The messages as the agent sees them: of an earlier reply only what was shown of it."""
         return as_shown(self.dialogue)
 
-    def step(self, completion: Completion, prompt_text: str | None = None) -> None:
-        """Add the agent's message. Raises ValueError if the dialogue has ended."""
-        if self.over:
-            raise ValueError("this dialogue has ended: it takes no message of the agent.")
-        content, output = shown_and_sampled(completion.text)
-        message: Message = {"role": "assistant", "content": content, "output": output}
-        if prompt_text is not None:
-            message["input"] = prompt_text
-        if completion.token_ids is not None and output == completion.text:
-            message["token_ids"] = completion.token_ids
-        message["finish_reason"] = completion.finish_reason
-        self.dialogue.append(message)
+    def shown_and_sampled(self, completion: Completion, prompt_text: str | None) -> tuple[str, str]:
+        """What stands between the first and the second OUTPUT_MARKER, or all behind the first, and the text before the
+        second."""
+        pieces = completion.text.split(OUTPUT_MARKER)
+        if len(pieces) == 1:
+            return completion.text, completion.text
+        return pieces[1], OUTPUT_MARKER.join(pieces[:2])
+
+    def end_turn(self, content: str) -> None:
         if ANSWER_MARKER in content:
             self.ending = "answered"
         elif self.turns >= self.max_turns:
@@ -173,18 +170,6 @@ class ReleasedEnvironment(AnswerEnvironment):
     def last_answer(self, content: str) -> str | None:
         """The answer in the last reply: what stands between the first and the second marker, or all of it."""
         return content.split(ANSWER_MARKER)[1] if ANSWER_MARKER in content else content
-
-
-def shown_and_sampled(text: str) -> tuple[str, str]:
-    """What the human sees of a sampled text, and the part of it that counts as sampled.
-
-    With OUTPUT_MARKER the human sees what stands between its first and its second place, or all behind the first, and
-    the text ends before the second.
-    """
-    pieces = text.split(OUTPUT_MARKER)
-    if len(pieces) == 1:
-        return text, text
-    return pieces[1], OUTPUT_MARKER.join(pieces[:2])
 
 
 def page_of(content: str) -> str | None:

@@ -18,7 +18,6 @@ from sweet_rl.dialogues.released import (
     ReleasedEnvironment,
     ReleasedPageHuman,
     protocol_text,
-    shown_and_sampled,
     text_values,
 )
 from sweet_rl.models.base import Completion, ModelError
@@ -64,7 +63,7 @@ def test_the_instructions_are_a_system_message_as_they_stand_and_the_description
     ],
 )
 def test_a_reply_is_shown_between_its_first_two_markers(text, shown, sampled):
-    assert shown_and_sampled(text) == (shown, sampled)
+    assert ReleasedEnvironment(TASK, PROMPT).shown_and_sampled(said(text), None) == (shown, sampled)
 
 
 def test_ids_that_are_not_those_of_the_kept_text_are_left_out():
