@@ -182,6 +182,12 @@ class Simulation:
                     f"{output_path}: all {summary['dialogues']} dialogues failed, for the reasons above. Mend these, "
                     "then give the same command with --retry_failed."
                 )
+            if summary["dialogues_too_long_for_the_agent"] == summary["turns"] == summary["dialogues"] > 0:
+                print_summary(summary)
+                raise NothingMade(
+                    f"{output_path}: no task fits the agent's context together with --max_tokens "
+                    f"{self.sampling.max_tokens}. Give the agent a longer context, or fewer tokens, and --overwrite."
+                )
             return run.finish(summary, _show, may_be_empty=not jobs)  # with more shards than dialogues
 
     def _print_protocol(self) -> None:

@@ -25,7 +25,6 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.paths import cache_folder
 from sweet_rl.runs.records import Task
 
 TASK = Task("a fee of a parcel", "def fee(w):\n    return 2 * w", {"test1": "fee(1)"})
@@ -64,15 +63,6 @@ def test_the_instructions_are_a_system_message_as_they_stand_and_the_description
 )
 def test_a_reply_is_shown_between_its_first_two_markers(text, shown, sampled):
     assert ReleasedEnvironment(TASK, PROMPT).shown_and_sampled(said(text), None) == (shown, sampled)
-
-
-def test_ids_that_are_not_those_of_the_kept_text_are_left_out():
-    environment = ReleasedEnvironment(TASK, PROMPT)
-    environment.step(said("OUTPUT:aOUTPUT:b", [1, 2, 3]))
-    assert "token_ids" not in environment.dialogue[-1] and environment.dialogue[-1]["output"] == "OUTPUT:a"
-    environment.add_human_reply("go on")
-    environment.step(said("OUTPUT:a", [1, 2]))
-    assert environment.dialogue[-1]["token_ids"] == [1, 2]
 
 
 def test_the_agent_sees_of_its_earlier_replies_what_the_human_saw():
@@ -187,10 +177,6 @@ TEXT = "Ask, then answer.\n{dialogue_history}"
 FILE = ProtocolFile("prompts/own.txt", hashlib.sha256(TEXT.encode()).hexdigest())
 
 
-def copy_of(file: ProtocolFile):
-    return cache_folder("protocol") / released.COMMIT / file.path
-
-
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A server with the file; the list of the paths that were asked for; the cache is in a folder of the test."""
@@ -225,13 +211,6 @@ def test_a_file_is_downloaded_once_by_its_commit_and_the_licence_is_said_then(hu
     assert asked == [f"/{released.REPOSITORY}/{released.COMMIT}/prompts/own.txt"]
 
 
-def test_a_copy_that_was_changed_is_refused(hub):
-    protocol_text(FILE)
-    (copy_of(FILE)).write_text("other")
-    with pytest.raises(UserError, match="is not the file of the released protocol"):
-        protocol_text(FILE)
-
-
 def test_a_folder_holds_the_files_under_their_paths(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/own.txt").write_text(TEXT)
@@ -241,13 +220,6 @@ def test_a_folder_holds_the_files_under_their_paths(tmp_path):
         protocol_text(FILE, str(tmp_path))
     with pytest.raises(UserError, match="cannot be read.*--protocol_files"):
         protocol_text(FILE, str(tmp_path / "none"))
-
-
-def test_without_a_network_the_folder_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(released, "ADDRESS", "http://127.0.0.1:1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(UserError, match="downloaded.*--protocol_files"):
-        protocol_text(FILE)
 
 
 def test_the_sentences_are_read_from_the_function_in_their_order_and_nothing_runs():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sweet_rl.dialogues import LLMHuman
-from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence, transcript
+from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.models.prompts import load_prompt
 from sweet_rl.models.texts.chat import ChatFormat
@@ -110,10 +110,3 @@ def test_reasoning_that_the_prompt_has_opened_is_not_the_humans_reply(reason):
     else:
         with pytest.raises(ModelError, match="empty reply twice"):
             asyncio.run(human.reply(TASK, DIALOGUE, 5))
-
-
-def test_a_transcript_leaves_out_the_instructions_and_what_is_not_shown():
-    said = ["Instructions", "A <page>", "B"]
-    dialogue = [{"role": role, "content": text} for role, text in zip(["user", "assistant", "user"], said, strict=True)]
-    assert transcript(dialogue, "Designer") == "Designer: A <page>\n\nYou: B"
-    assert transcript(dialogue, "Designer", lambda text: text[:1]) == "Designer: A\n\nYou: B"

@@ -57,15 +57,6 @@ def count(content: list) -> int:
     return sum(part["type"] == "image_url" for part in content)
 
 
-def test_before_the_first_draft_it_sees_its_design_alone():
-    one = human("Show me something.")
-    assert ask(one, "What do you want?").text == "Show me something."
-    content, sampling = one.model.asked[0]
-    assert count(content) == 1 and "has not shown you a page yet" in texts(content)
-    assert TASK.problem_description in texts(content) and "Designer: What do you want?" in texts(content)
-    assert sampling.temperature == 0.0
-
-
 def test_the_newest_draft_is_shown_and_the_history_holds_no_markup():
     one = human("Fine.")
     ask(one, f"Here: ```html\n{DRAFT}\n```", "Any wish?")
