@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -22,19 +20,3 @@ def progress_bar(iterable: Iterable | None = None, file: TextIO | None = None, *
 
 def _interval(file: TextIO) -> float:
     return TERMINAL_INTERVAL if file.isatty() else FILE_INTERVAL
-
-
-@contextlib.asynccontextmanager
-async def shown_regularly(show: Callable[[], None]) -> AsyncIterator[None]:
-    """Call `show` as often as bars are updated while the coroutines inside work, also if nothing comes from them."""
-
-    async def repeat() -> None:
-        while True:
-            await asyncio.sleep(_interval(sys.stderr))
-            show()
-
-    task = asyncio.create_task(repeat())
-    try:
-        yield
-    finally:
-        task.cancel()
