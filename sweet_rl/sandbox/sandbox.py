@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -298,6 +298,10 @@ class Pool:
         self._most_idle = 6 * workers + 8
         self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
         self._lock = threading.Lock()
+        # References run a few times only, on servers of several kinds: to wait costs less than to start another one.
+        self._reference_turns: dict[tuple, threading.Semaphore] = defaultdict(
+            lambda: threading.Semaphore(max(1, workers // 4))
+        )
         self._closed = False
 
     def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:
@@ -313,6 +317,14 @@ class Pool:
             One outcome per test (`Sandbox.run`).
         """
         key = (role, seed, modules_for(imports, "\n".join(job.texts)))
+        if role != "reference":
+            return self._run(key, job)
+        with self._lock:
+            turn = self._reference_turns[key]
+        with turn:
+            return self._run(key, job)
+
+    def _run(self, key: tuple, job: Job) -> list[Outcome]:
         for attempt in range(2):
             sandbox = self._take(key) if attempt == 0 else self._start(key)
             try:
