@@ -62,8 +62,8 @@ async def play(task: Task, sample: int, setup: DialogueSetup) -> Trajectory:
     """Play one dialogue from its task to its end.
 
     All randomness comes from seed_for(run seed, trajectory id, turn): a dialogue does not depend on the dialogues that
-    run beside it. If one side fails, the trajectory has `ending` "failed" and `failure` {kind, message, side}. A side is
-    the agent, the critic, the human, or the domain's rules.
+    run beside it. If a side fails (agent, critic, human, or the domain's rules), the trajectory has `ending` "failed"
+    and `failure` {kind, message, side}.
 
     Args:
         task: The task.
