@@ -11,7 +11,8 @@ ENV DEBIAN_FRONTEND=noninteractive PIP_NO_CACHE_DIR=1 PYTHONUNBUFFERED=1
 RUN apt-get update \
     && apt-get install -y --no-install-recommends python3 python3-dev python3-venv git software-properties-common \
     && add-apt-repository -y ppa:xtradeb/apps \
-    && apt-get install -y --no-install-recommends chromium chromium-driver fonts-liberation fonts-dejavu-core \
+    && apt-get install -y --no-install-recommends chromium chromium-driver \
+        fonts-liberation fonts-dejavu-core fonts-wqy-zenhei fonts-noto-color-emoji \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH

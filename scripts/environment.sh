@@ -28,7 +28,8 @@ install() {
     $pip -c "$here/constraints.txt" -e "$here$extras"
 }
 install_browser() { # the tests of pages need one; without one, and without the right to install it, they are skipped
-    local program packages="chromium chromium-driver fonts-liberation fonts-dejavu-core" as_root=""
+    local program as_root="" fonts="fonts-liberation fonts-dejavu-core fonts-wqy-zenhei fonts-noto-color-emoji"
+    local packages="chromium chromium-driver $fonts"
     for program in chromium chromium-browser google-chrome google-chrome-stable chrome; do
         if command -v "$program" >/dev/null; then return; fi
     done

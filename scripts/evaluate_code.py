@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.dialogues.backend.environment import DOMAIN, CodeGrading
-from sweet_rl.dialogues.task_types import named_domain
+from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.errors import UserError
@@ -40,9 +40,7 @@ def main(
     Args:
         task_type: Domain: code, mini, or the path of a Python file with a DOMAIN (docs/your_own_domain.md).
     """
-    if task_type == "html":
-        raise UserError("--task_type html draws pages: it is graded by evaluate_html.py.")
-    domain = named_domain(task_type, {"code": DOMAIN, "mini": DOMAIN})  # the mini tasks differ in their human only
+    domain = load_domain(task_type)
     if domain.draws_pages:
         raise UserError(f"--task_type {task_type} draws pages: it is graded by evaluate_html.py.")
     evaluate(domain, dialogues, summary, data, texts, grading, step)

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sweet_rl.dialogues.frontend.environment import DOMAIN, PageGrading
-from sweet_rl.dialogues.task_types import named_domain
+from sweet_rl.dialogues.frontend.environment import PageGrading
+from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.errors import UserError
@@ -39,9 +39,7 @@ def main(
     Args:
         task_type: Domain: html, or the path of a Python file with a DOMAIN that draws pages.
     """
-    if task_type in ("code", "mini"):
-        raise UserError(f"--task_type {task_type} draws no pages: it is graded by evaluate_code.py.")
-    domain = named_domain(task_type, {"html": DOMAIN})
+    domain = load_domain(task_type)
     if not domain.draws_pages:
         raise UserError(f"--task_type {task_type} draws no pages: it is graded by evaluate_code.py.")
     evaluate(domain, dialogues, summary, data, texts, grading, step)

@@ -13,7 +13,7 @@ ANSWER_MARKER = "I WANT TO ANSWER:"
 class AnswerEnvironment:
     """An `Environment` that ends when the agent writes ANSWER_MARKER, or after `max_turns` messages of the agent.
 
-    A domain with other rules inherits from it: `read_answer` for another form of the answer, `step` or
+    A domain with other rules inherits from it: `read_answer` for another form of the answer, `step`, `end_turn` or
     `add_human_reply` for another ending. A dialogue that ends at the turn limit has no answer: its last message is
     never graded as if it were one.
 
@@ -43,22 +43,27 @@ class AnswerEnvironment:
         return list(self.dialogue)
 
     def step(self, completion: Completion, prompt_text: str | None = None) -> None:
-        """Add the agent's message. Raises ValueError if the dialogue has ended.
-
-        `output` keeps all that was sampled; `content`, which the human sees, and the answer are without the reasoning.
-        """
+        """Add the agent's message. Raises ValueError if the dialogue has ended."""
         if self.over:
             raise ValueError("this dialogue has ended: it takes no message of the agent.")
-        spoken = without_thinking(completion.text, prompt_text, completion.finish_reason == "stop")
-        message: Message = {"role": "assistant", "content": spoken}
+        content, output = self.shown_and_sampled(completion, prompt_text)
+        message: Message = {"role": "assistant", "content": content}
         if prompt_text is not None:
             message["input"] = prompt_text
-        message["output"] = completion.text
-        if completion.token_ids is not None:
+        message["output"] = output
+        if completion.token_ids is not None and output == completion.text:
             message["token_ids"] = completion.token_ids
         message["finish_reason"] = completion.finish_reason
         self.dialogue.append(message)
-        _, marker, answer = spoken.partition(ANSWER_MARKER)
+        self.end_turn(content)
+
+    def shown_and_sampled(self, completion: Completion, prompt_text: str | None) -> tuple[str, str]:
+        """What the human sees, which is without the reasoning, and what is kept as sampled."""
+        return without_thinking(completion.text, prompt_text, completion.finish_reason == "stop"), completion.text
+
+    def end_turn(self, content: str) -> None:
+        """End the dialogue if the agent's message `content` ends it."""
+        _, marker, answer = content.partition(ANSWER_MARKER)
         if marker:
             self.ending, self.answer = "answered", self.read_answer(answer.strip())
         elif self.turns >= self.max_turns:

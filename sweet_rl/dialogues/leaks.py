@@ -1,12 +1,11 @@
 """The leak check: whether a human's reply gives the reference solution away. It is then asked for again.
 
 Backend (`gives_away`): a leak is code of the reference that the agent was not shown: eight tokens in a row, a whole
-statement of at least five tokens, or the whole solution if it has at least four. At least two of the tokens have to be
-operators or brackets unless it is the whole solution, so that plain language about the same names and numbers is no
-leak. The code is compared as it is written and as Python would write it, each with and without parentheses; spaces,
-line breaks, capitals, comments, kinds of quotation marks, full-width signs, escapes for HTML and markup around words
-(backticks, stars, underscores, tags) do not matter. Not found: code with
-changed names, code described in words, and single lines that are shorter. `benchmarks/leaks.py` measures both errors.
+statement of at least five tokens, two of them operators or brackets (so that plain words about the same names are no
+leak), or the whole solution. The code is compared as it is written and as Python would write it. Spaces, line breaks,
+capitals, comments, kinds of quotation marks, backticks, numbers of lines, full-width signs and escapes of HTML and
+Markdown do not matter. Not found: code with changed names, without its parentheses or with each word in bold or in a
+tag, code described in words, and single lines that are shorter. `benchmarks/leaks.py` measures both errors.
 Frontend (`holds_markup`): a leak is any HTML, because such a reply builds the page for the agent.
 """
 
@@ -18,42 +17,26 @@ import io
 import re
 import tokenize
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
-from typing import Any
 
-RUN = 8  # tokens
-STATEMENT = 5  # tokens
-SOLUTION = 4  # tokens
-SYMBOLS = 2  # operators or brackets among them
+RUN, STATEMENT, SOLUTION, SYMBOLS = 8, 5, 4, 2  # tokens; operators or brackets among them
 _MARKUP = re.compile(
     r"</[a-z][a-z0-9]*\s*>|<(?:!doctype|a|body|button|div|footer|form|h[1-6]|head|header|html|img|input|li|link|main|nav"
     r"|p|section|span|style|table|td|tr|ul)\b[^<>]*>|\b(?:class|style|href|src)\s*=\s*[\"']|```",
     re.IGNORECASE,
 )
+_KEYWORDS = ("return", "raise", "elif")
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
-_KEYWORDS = ("return", "raise", "continue", "break", "else", "elif")
 _MARGIN = re.compile(r"^[ \t]*(?:\d+[.:)|]|>)[ \t]", re.MULTILINE)  # the number of a line, the mark of a quotation
+_LEFT_OUT = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]")  # in words; a backslash escapes in Markdown
 _MARKS = re.compile(r"[`“”‘’;]")  # around words and between statements
-_MARKED = (  # words in bold, italics or struck out, and tags; also what only looks like it, as in `a *b* c`
-    re.compile(r"(\*{1,3})(\w+)\1"),
-    re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?![\w*])"),
-    re.compile(r"(?<!\w)(__?)([^\W_](?:\w*[^\W_])?)\1(?!\w)"),
-    re.compile(r"(~~)([^~\n]+)\1"),
-    re.compile(r"()()</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>", re.IGNORECASE),
-)
-_INVISIBLE = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]")  # in words; a backslash escapes them in markdown
 
 
 def gives_away(reply: str, ground_truth: str, public: str) -> bool:
     """Whether `reply` shares code with `ground_truth` that is not in `public`, the text that the agent was shown."""
-    for parentheses in (True, False):
-        signs = _signs(ground_truth, parentheses)
-        found = _found(signs, reply, parentheses)
-        if found and found - _found(signs, public, parentheses):
-            return True
-    return False
+    said, shown = f" {' '.join(_tokens(reply))} ", f" {' '.join(_tokens(public))} "
+    return any(code in said and code not in shown for code in _code(ground_truth))
 
 
 def holds_markup(text: str) -> bool:
@@ -62,43 +45,19 @@ def holds_markup(text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _signs(ground_truth: str, parentheses: bool) -> dict[int, frozenset[tuple[str, ...]]]:
-    """The token sequences of the reference that count as leaked when repeated, by their length."""
-    signs: set[tuple[str, ...]] = set()
+def _code(ground_truth: str) -> frozenset[str]:
+    """The texts of tokens that count as code of the reference."""
+    runs: list[list[tuple[str, bool]]] = []
     for source in _spellings(ground_truth):
-        statements = [_weighed(words, parentheses) for words in _statements(source)]
-        code = [token for statement in statements for token in statement]
-        sequences = [*_runs(code, RUN), *(one for one in statements if len(one) >= STATEMENT)]
-        signs.update(_text(one) for one in sequences if _is_code(one, parentheses))
-        if parentheses and len(code) >= SOLUTION:
-            signs.add(_text(code))
-    return {length: frozenset(one for one in signs if len(one) == length) for length in {len(one) for one in signs}}
-
-
-def _found(signs: dict[int, frozenset[tuple[str, ...]]], text: str, parentheses: bool) -> set[tuple[str, ...]]:
-    found = set()
-    for reading in _readings(text):
-        tokens = _tokens(reading, parentheses)
-        found |= {run for length, known in signs.items() for run in map(tuple, _runs(tokens, length)) if run in known}
-    return found
-
-
-def _readings(text: str) -> set[str]:
-    """The text as it is, and without markup around words: a star may be a product or a mark."""
-    text = plain = _unescaped(text)
-    for marked in _MARKED:
-        plain = marked.sub(r" \2 ", plain)
-    return {text, plain}
-
-
-def _unescaped(text: str) -> str:
-    """The text in ordinary signs. What is escaped more than three times, or by a number too long, stays as it is."""
-    for _ in range(3):
-        try:
-            text = html.unescape(text)
-        except ValueError:
-            break
-    return unicodedata.normalize("NFKC", text)
+        statements = list(_statements(source))
+        tokens = [token for statement in statements for token in statement]
+        runs += [tokens[start : start + RUN] for start in range(len(tokens) - RUN + 1)]
+        # Alone, the keyword that begins a statement may be a word of plain language.
+        runs += [[(one[0][0], False), *one[1:]] for one in statements if len(one) >= STATEMENT]
+        if len(tokens) >= SOLUTION:
+            runs.append([(token, True) for token, _ in tokens])
+    code = (run for run in runs if sum(sign for _, sign in run) >= SYMBOLS)
+    return frozenset(f" {' '.join(token for token, _ in run)} " for run in code)
 
 
 def _spellings(source: str) -> Iterator[str]:
@@ -110,63 +69,43 @@ def _spellings(source: str) -> Iterator[str]:
         return
 
 
-def _statements(source: str) -> list[list[str]]:
-    """The words of each statement. Comments and docstrings, which are plain language, and signatures are left out."""
-    statements: list[list[str]] = [[]]
+def _statements(source: str) -> Iterator[list[tuple[str, bool]]]:
+    """The tokens of each statement, each with whether it is an operator, a bracket or a keyword outside of texts.
+
+    Comments, docstrings and signatures are left out: they are plain language, or public.
+    """
+    lines: list[list[str]] = [[]]
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             if token.type == tokenize.NEWLINE:
-                statements.append([])
+                lines.append([])
             elif token.type != tokenize.COMMENT and token.string.strip():
-                statements[-1].append(token.string)
+                lines[-1].append(token.string)
     except (tokenize.TokenError, SyntaxError):  # no Python: its lines
-        statements = [line.split() for line in re.sub(r"#.*", "", source).splitlines()]
-    found = map(_without_signature, statements)
-    return [words for words in found if len(words) > 1 or not "".join(words).endswith(("'", '"'))]
+        lines = [re.sub(r"#.*", "", line).split() for line in source.splitlines()]
+    for words in map(_without_signature, lines):
+        if len(words) > 1 or not "".join(words).endswith(("'", '"')):
+            yield [
+                (token, token in _KEYWORDS or not (token[0].isalnum() or token in "_,.'" or word[0] in "'\""))
+                for word in words
+                for token in _tokens(word)
+            ]
 
 
 def _without_signature(words: list[str]) -> list[str]:
-    """What stands behind the signature in a line that begins with one."""
+    """What stands behind the signature in a statement that begins with one."""
     if "def" not in words[:2]:
         return words
-    depth = 0
     for place, word in enumerate(words):
-        depth += sum(map(word.count, "([{")) - sum(map(word.count, ")]}"))
-        if word.endswith(":") and depth == 0:
+        if word == ":" and (words[place - 1] == ")" or "->" in words[:place]):
             return words[place + 1 :]
     return []
 
 
-def _weighed(words: list[str], parentheses: bool) -> list[tuple[str, bool]]:
-    """The tokens of a statement, each with whether it is a sign of code: an operator or bracket outside of texts."""
-    return [
-        (token, not (token[0].isalnum() or token in "_,.'" or word[0] in "'\""))
-        for word in words
-        for token in _tokens(word, parentheses)
-    ]
-
-
-def _is_code(tokens: Sequence[tuple[str, bool]], parentheses: bool) -> bool:
-    """Whether a sequence holds enough signs of code that plain language about the same names and numbers has not.
-
-    One is enough for a long sequence that has been stripped of its parentheses. A keyword that begins a statement after
-    a colon is one, too.
-    """
-    signs = sum(sign for _, sign in tokens)
-    signs += any(one == ":" and two in _KEYWORDS for (one, _), (two, _) in pairwise(tokens))
-    operators = sum(sign and token not in ":[]{}" for token, sign in tokens)
-    return signs >= SYMBOLS or (not parentheses and operators > 0 and len(tokens) >= RUN)
-
-
-def _text(tokens: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-    return tuple(token for token, _ in tokens)
-
-
-def _tokens(text: str, parentheses: bool) -> list[str]:
-    text = _MARGIN.sub(" ", _INVISIBLE.sub("", _unescaped(text)))
-    text = _MARKS.sub(" ", text).replace('"', "'").casefold()
-    return [token for token in _TOKEN.findall(text) if parentheses or token not in "()"]
-
-
-def _runs(tokens: Sequence[Any], length: int) -> Iterator[Sequence[Any]]:
-    return (tokens[start : start + length] for start in range(len(tokens) - length + 1))
+def _tokens(text: str) -> list[str]:
+    try:
+        text = html.unescape(text)
+    except ValueError:  # a number of thousands of digits
+        pass
+    text = _MARGIN.sub(" ", _LEFT_OUT.sub("", unicodedata.normalize("NFKC", text)))
+    return _TOKEN.findall(_MARKS.sub(" ", text).replace('"', "'").casefold())

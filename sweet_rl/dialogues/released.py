@@ -12,13 +12,12 @@ import hashlib
 import logging
 import os
 import re
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sweet_rl.dialogues.answer_environment import ANSWER_MARKER, AnswerEnvironment
 from sweet_rl.dialogues.backend import environment as backend
@@ -27,8 +26,7 @@ from sweet_rl.dialogues.frontend import environment as frontend
 from sweet_rl.dialogues.frontend.vision_human import draw_both
 from sweet_rl.dialogues.frontend.websight import with_fixed_pictures
 from sweet_rl.dialogues.leaks import gives_away, holds_markup
-from sweet_rl.dialogues.protocols import HumanReply
-from sweet_rl.dialogues.simulated_human import HumanSettings
+from sweet_rl.dialogues.simulated_human import HumanReply, HumanSettings
 from sweet_rl.models.base import ChatModel, Completion, ModelError, Sampling
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.errors import UserError, first_line
@@ -39,15 +37,11 @@ logger = logging.getLogger(__name__)
 REPOSITORY = "facebookresearch/sweet_rl"
 COMMIT = "38daf2a58497e898a65ef530a7b1c13ff4b0f128"
 ADDRESS = "https://raw.githubusercontent.com"
-LICENCE = (
-    f"The prompts of the released protocol are those of github.com/{REPOSITORY}, licensed CC-BY-NC 4.0 (no commercial "
-    "use)."
-)
+LICENCE = f"The prompts of the released protocol are those of github.com/{REPOSITORY}: CC-BY-NC 4.0, no commercial use."
 PUBLISHED = {"max_turns": 10, "temperature": 1.0, "top_p": 1.0, "max_tokens": 1024, "env_temperature": 0.0}
 """Settings of the published dialogues, by the flags of simulate_interactions.py."""
 OUTPUT_MARKER = "OUTPUT:"
 SYSTEM = "You are a helpful assistant."
-HUMAN_VALUES = ("problem_description", "hidden_information", "dialogue_history")
 NO_RESPONSE = "No response."
 MAX_REPLY_TOKENS, CODE_REPLY_CHARS, PAGE_REPLY_CHARS = 4096, 400, 1000
 BAD_REQUEST = 400
@@ -56,8 +50,7 @@ _PAGES = (re.compile(r"<html[^>]*>.*?</html>", re.DOTALL), re.compile(r"<body[^>
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-@dataclass(frozen=True)
-class ProtocolFile:
+class ProtocolFile(NamedTuple):
     """One file of the protocol: its path in the repository, and the SHA-256 of its bytes; None: the commit fixes it."""
 
     path: str
@@ -87,41 +80,34 @@ def protocol_text(file: ProtocolFile, folder: str | None = None) -> str:
         folder: Folder that holds the files under their paths; by default they are downloaded once to the cache.
 
     Raises:
-        UserError: There is no such file in the folder, it cannot be downloaded, or its hash is another one.
+        UserError: The file cannot be read or downloaded, or its hash is another one.
     """
     address = f"{ADDRESS}/{REPOSITORY}/{COMMIT}/{file.path}"
     path = (cache_folder("protocol") / COMMIT if folder is None else Path(folder)) / file.path
-    if folder is None and not path.is_file():
-        print(f"{LICENCE}\n{file.path} is downloaded to {path}.", flush=True)
-        try:
+    try:
+        if folder is not None or path.is_file():
+            content = path.read_bytes()
+        else:
+            print(f"{LICENCE}\n{file.path} is downloaded to {path}.", flush=True)
             with urllib.request.urlopen(address, timeout=30) as reply:
-                content = _checked(reply.read(), file, address)
-        except (urllib.error.URLError, OSError) as error:
-            raise UserError(
-                f"{address} cannot be downloaded ({first_line(error)}). Without a network give --protocol_files, a "
-                "folder with the files under the same paths; --protocol sweet_rl needs none."
-            ) from error
+                content = reply.read()
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read, or downloaded from {address}: {first_line(error)}. Without a network give "
+            "--protocol_files, a folder with the files under these paths; --protocol sweet_rl needs none."
+        ) from error
+    digest = hashlib.sha256(content).hexdigest()
+    if file.sha256 is not None and digest != file.sha256:
+        raise UserError(
+            f"{path} is not the file of the released protocol: its SHA-256 is {digest}, not {file.sha256}. Remove it, "
+            "and it is fetched again; or correct --protocol_files."
+        )
+    if folder is None and not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         partial_file = path.with_name(f"{path.name}.{os.getpid()}.partial")
         partial_file.write_bytes(content)
         partial_file.replace(path)
-    try:
-        return _checked(path.read_bytes(), file, str(path)).decode("utf-8")
-    except OSError as error:
-        raise UserError(
-            f"--protocol_files: {path} cannot be read ({first_line(error)}). The folder must hold the file under this "
-            f"path, from {address}."
-        ) from error
-
-
-def _checked(content: bytes, file: ProtocolFile, where: str) -> bytes:
-    found = hashlib.sha256(content).hexdigest()
-    if file.sha256 is not None and found != file.sha256:
-        raise UserError(
-            f"{where} is not the file of the released protocol: its SHA-256 is {found}, not {file.sha256}. "
-            "Remove it, and it is fetched again; or correct --protocol_files."
-        )
-    return content
+    return content.decode("utf-8")
 
 
 def file_hashes(files: Sequence[ProtocolFile], folder: str | None = None) -> dict[str, str]:
@@ -132,29 +118,16 @@ def file_hashes(files: Sequence[ProtocolFile], folder: str | None = None) -> dic
 def text_values(source: str, function: str) -> list[str]:
     """The string constants with a space in them that are values of the key "text" in a function, in their order.
 
-    Args:
-        source: Text of a Python file; it is parsed and never run.
-        function: Name of the function.
-
-    Raises:
-        ValueError: The file cannot be parsed, or has no such function.
+    The source, a Python file, is parsed and never run. Without such a function there are none.
     """
-    named = (ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = []
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, named) and node.name == function:
-            dicts = [one for one in ast.walk(node) if isinstance(one, ast.Dict)]
-            pairs = [pair for one in dicts for pair in zip(one.keys, one.values, strict=True)]
-            found = [
-                value
-                for key, value in pairs
-                if isinstance(key, ast.Constant)
-                and key.value == "text"
-                and isinstance(value, ast.Constant)
-                and isinstance(value.value, str)
-                and " " in value.value
-            ]
-            return [str(value.value) for value in sorted(found, key=lambda one: (one.lineno, one.col_offset))]
-    raise ValueError(f"there is no function {function}")
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == function:
+            for found in (one for one in ast.walk(node) if isinstance(one, ast.Dict)):
+                for key, value in zip(found.keys, found.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == "text" and isinstance(value, ast.Constant):
+                        texts.append((value.lineno, value.col_offset, str(value.value)))
+    return [text for _, _, text in sorted(texts) if " " in text]
 
 
 # ------------------------------------------------------------------------------------------------ the rules
@@ -163,13 +136,8 @@ def text_values(source: str, function: str) -> list[str]:
 class ReleasedEnvironment(AnswerEnvironment):
     """An `AnswerEnvironment` of Backend Programming as it was released.
 
-    Nothing is stripped from a text. The dialogue ends at a reply with ANSWER_MARKER, or at reply `max_turns`, which is
-    then the whole answer.
-
-    Args:
-        task: Task of the dialogue.
-        agent_prompt: The system message; nothing in it is filled in.
-        max_turns: Number of messages that the agent may write.
+    `agent_prompt` is the system message, in which nothing is filled in, and nothing is stripped from a text. The
+    dialogue ends at a reply with ANSWER_MARKER, or at reply `max_turns`, which is then the whole answer.
     """
 
     def __init__(self, task: Task, agent_prompt: str, max_turns: int = 10) -> None:
@@ -183,18 +151,15 @@ class ReleasedEnvironment(AnswerEnvironment):
         """The messages as the agent sees them: of an earlier reply only what was shown of it."""
         return as_shown(self.dialogue)
 
-    def step(self, completion: Completion, prompt_text: str | None = None) -> None:
-        """Add the agent's message. Raises ValueError if the dialogue has ended."""
-        if self.over:
-            raise ValueError("this dialogue has ended: it takes no message of the agent.")
-        content, output = shown_and_sampled(completion.text)
-        message: Message = {"role": "assistant", "content": content, "output": output}
-        if prompt_text is not None:
-            message["input"] = prompt_text
-        if completion.token_ids is not None and output == completion.text:
-            message["token_ids"] = completion.token_ids
-        message["finish_reason"] = completion.finish_reason
-        self.dialogue.append(message)
+    def shown_and_sampled(self, completion: Completion, prompt_text: str | None) -> tuple[str, str]:
+        """What stands between the first and the second OUTPUT_MARKER, or all behind the first, and the text before the
+        second."""
+        pieces = completion.text.split(OUTPUT_MARKER)
+        if len(pieces) == 1:
+            return completion.text, completion.text
+        return pieces[1], OUTPUT_MARKER.join(pieces[:2])
+
+    def end_turn(self, content: str) -> None:
         if ANSWER_MARKER in content:
             self.ending = "answered"
         elif self.turns >= self.max_turns:
@@ -205,18 +170,6 @@ class ReleasedEnvironment(AnswerEnvironment):
     def last_answer(self, content: str) -> str | None:
         """The answer in the last reply: what stands between the first and the second marker, or all of it."""
         return content.split(ANSWER_MARKER)[1] if ANSWER_MARKER in content else content
-
-
-def shown_and_sampled(text: str) -> tuple[str, str]:
-    """What the human sees of a sampled text, and the part of it that counts as sampled.
-
-    With OUTPUT_MARKER the human sees what stands between its first and its second place, or all behind the first, and
-    the text ends before the second.
-    """
-    pieces = text.split(OUTPUT_MARKER)
-    if len(pieces) == 1:
-        return text, text
-    return pieces[1], OUTPUT_MARKER.join(pieces[:2])
 
 
 def page_of(content: str) -> str | None:
@@ -245,13 +198,8 @@ class ReleasedPageEnvironment(ReleasedEnvironment):
 class ReleasedHuman:
     """A human that a language model plays as it was released.
 
-    Args:
-        model: The model.
-        prompt_template: Instructions of the human.
-        max_chars: Number of characters at which a reply is cut, in the middle of a word if need be.
-        temperature: Temperature of the replies; 0 is greedy.
-        max_tokens: Largest number of tokens of one reply.
-        retry_leaks: Without effect: a reply that gives the reference solution away is counted and passes.
+    Replies are cut at `max_chars`, in the middle of a word if need be. One that gives the reference solution away is
+    counted and passes, whatever `retry_leaks`.
     """
 
     model: ChatModel
@@ -264,11 +212,6 @@ class ReleasedHuman:
 
     async def ask(self, messages: list[Any], seed: int, gives_away: Callable[[str], bool]) -> HumanReply:
         """The model's reply to the messages; NO_RESPONSE if its server refuses them as a bad request.
-
-        Args:
-            messages: The whole request.
-            seed: Random seed.
-            gives_away: Function that says whether a reply gives the reference solution away.
 
         Raises:
             ModelError: There is no reply for another reason.
@@ -291,10 +234,7 @@ class ReleasedHuman:
 
 @dataclass
 class ReleasedCodeHuman(ReleasedHuman):
-    """A human who reads the reference code and the dialogue.
-
-    `prompt_template` is filled in by `str.format` with problem_description, hidden_information, dialogue_history.
-    """
+    """A human who reads the reference code and the dialogue. `prompt_template` is filled in by `str.format`."""
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
         """See `Human.reply`."""
@@ -304,11 +244,8 @@ class ReleasedCodeHuman(ReleasedHuman):
             dialogue_history=dialogue_text(dialogue),
         )
         shown = "\n".join(message["content"] for message in dialogue)
-        return await self.ask(
-            [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}],
-            seed,
-            lambda text: gives_away(text, task.ground_truth, shown),
-        )
+        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
+        return await self.ask(messages, seed, lambda text: gives_away(text, task.ground_truth, shown))
 
 
 def dialogue_text(dialogue: list[Message]) -> str:
@@ -321,14 +258,12 @@ def dialogue_text(dialogue: list[Message]) -> str:
 class ReleasedPageHuman(ReleasedHuman):
     """A human who sees the picture of the agent's newest page and that of the reference page.
 
-    Args:
-        sentences: Sentence before the picture of the agent's page, that in its place if there is none, and that before
-            the picture of the reference page.
-        renderer: Renderer that draws both pages.
+    `sentences` stand before the picture of the agent's page, in its place if there is none, and before the picture of
+    the reference page.
     """
 
     max_chars: int = PAGE_REPLY_CHARS
-    sentences: tuple[str, str, str] = field(kw_only=True)
+    sentences: Sequence[str] = field(kw_only=True)
     renderer: PageRenderer = field(kw_only=True)
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
@@ -344,18 +279,12 @@ class ReleasedPageHuman(ReleasedHuman):
         return await self.ask([{"role": "user", "content": parts}], seed, holds_markup)
 
     def _picture(self, png: bytes) -> dict[str, Any]:
-        kind = "image/jpeg" if "gpt" in _name_of(self.model).lower() else "image"
-        return {
-            "type": "image_url",
-            "image_url": {"url": f"data:{kind};base64,{base64.b64encode(png).decode('ascii')}"},
-        }
-
-
-def _name_of(model: Any) -> str:
-    """The name under which a server has a model, also behind a cache; empty for another model."""
-    while not isinstance(model, str):
-        model = getattr(model, "model", "")
-    return model
+        name: Any = self.model  # the name that a server has for it may stand behind a cache
+        while not isinstance(name, str):
+            name = getattr(name, "model", "")
+        kind = "image/jpeg" if "gpt" in name.lower() else "image"
+        url = f"data:{kind};base64,{base64.b64encode(png).decode('ascii')}"
+        return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -371,13 +300,10 @@ def released_code(folder: str | None) -> Domain:
         backend.DOMAIN,
         environment=ReleasedEnvironment,
         agent_prompt=protocol_text(BACKEND_AGENT, folder),
-        agent_prompt_values=(),
         human=ReleasedCodeHuman,
         human_prompt=protocol_text(BACKEND_HUMAN, folder),
-        human_prompt_values=HUMAN_VALUES,
         max_reply_chars=CODE_REPLY_CHARS,
         max_reply_tokens=MAX_REPLY_TOKENS,
-        retries_leaks=False,
         protocol="released",
         protocol_files=file_hashes([BACKEND_AGENT, BACKEND_HUMAN], folder),
     )
@@ -385,25 +311,19 @@ def released_code(folder: str | None) -> Domain:
 
 def released_html(folder: str | None) -> Domain:
     """The domain `html` under the released protocol. Raises UserError if its files cannot be had."""
-    try:
-        sentences = text_values(protocol_text(FRONTEND_SENTENCES, folder), "invoke_model")
-    except (SyntaxError, ValueError) as error:
-        raise UserError(f"--protocol_files: {FRONTEND_SENTENCES.path}: {error}.") from error
+    sentences = text_values(protocol_text(FRONTEND_SENTENCES, folder), "invoke_model")
     if len(sentences) != 3:
-        found = f"{len(sentences)} sentences of the human's message"
-        raise UserError(f"--protocol_files: {FRONTEND_SENTENCES.path} has {found}; 3 are needed.")
-    before, without, last = sentences
+        raise UserError(
+            f"--protocol_files: {FRONTEND_SENTENCES.path} has {len(sentences)} sentences of the human's message, not 3."
+        )
     return replace(
         frontend.DOMAIN,
         environment=ReleasedPageEnvironment,
         agent_prompt=protocol_text(FRONTEND_AGENT, folder),
-        agent_prompt_values=(),
-        human=partial(ReleasedPageHuman, sentences=(before, without, last)),
+        human=partial(ReleasedPageHuman, sentences=sentences),
         human_prompt=protocol_text(FRONTEND_HUMAN, folder),
-        human_prompt_values=(),
         max_reply_chars=PAGE_REPLY_CHARS,
         max_reply_tokens=MAX_REPLY_TOKENS,
-        retries_leaks=False,
         protocol="released",
         protocol_files=file_hashes([FRONTEND_AGENT, FRONTEND_HUMAN, FRONTEND_SENTENCES], folder),
     )
@@ -412,25 +332,12 @@ def released_html(folder: str | None) -> Domain:
 def differences_from_published(
     domain: Domain, max_turns: int, sampling: Sampling, human: HumanSettings
 ) -> Iterator[str]:
-    """Yield `--flag value (published value)` for each setting that is not the published one.
-
-    Args:
-        domain: Domain under the released protocol, which has the published limits of the human's replies.
-        max_turns: Number of messages that the agent may write.
-        sampling: How the agent's messages are sampled.
-        human: How a model plays the human.
-    """
+    """Yield `--flag value (published value)` for each setting that is not the published one."""
     published = PUBLISHED | {"env_max_chars": domain.max_reply_chars, "env_max_tokens": domain.max_reply_tokens}
     limits = domain.limits(human)
-    found = {
-        "max_turns": max_turns,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "max_tokens": sampling.max_tokens,
-        "env_temperature": limits.temperature,
-        "env_max_chars": limits.max_chars,
-        "env_max_tokens": limits.max_tokens,
-    }
-    for flag, value in found.items():
-        if value != published[flag]:
-            yield f"--{flag} {value} ({published[flag]})"
+    settings: dict[str, float | None] = {"max_turns": max_turns, "env_temperature": limits.temperature}
+    settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "max_tokens")}
+    settings |= {"env_max_chars": limits.max_chars, "env_max_tokens": limits.max_tokens}
+    for flag, value in published.items():
+        if settings[flag] != value:
+            yield f"--{flag} {settings[flag]} ({value})"

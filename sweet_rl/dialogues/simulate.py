@@ -93,15 +93,8 @@ class CollectionSettings:
         return [(task, sample) for task in tasks for sample in range(self.dialogues_per_task)]
 
 
-@dataclass(frozen=True)
-class SelectorSettings:
-    """A selector of candidates, which is loaded when the dialogues begin.
-
-    Attributes:
-        settings: What its choice depends on, for the manifest.
-        inputs: Files and folders that it reads.
-        load: Function that returns the selector.
-    """
+class SelectorSettings(NamedTuple):
+    """A selector of candidates: what its choice depends on, the files that it reads, and a function that loads it."""
 
     settings: dict[str, Any]
     inputs: Sequence[str | None]
@@ -110,19 +103,7 @@ class SelectorSettings:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Everything that dialogues depend on, but the tasks.
-
-    Attributes:
-        domain: Domain of the tasks.
-        players: The agent and the human.
-        collection: Which dialogues are played.
-        sampling: How the agent's messages are sampled; `n` is the number of candidates per turn.
-        agent: Where the agent's model runs.
-        env: Where the human's model runs.
-        calls: How models are called.
-        human: How a model plays the human.
-        pages: How pages are drawn, in a domain that draws pages.
-        selector: Selector of one of several candidates.
+    """Everything that dialogues depend on, but the tasks. `agent` and `env` say where the two models run.
 
     Raises:
         UserError: Two settings contradict each other.
@@ -164,15 +145,9 @@ class Simulation:
     @cached_property
     def human_identity(self) -> dict[str, str]:
         """Which human replies (`Domain.human_identity`)."""
-        players, human = self.players, self.domain.limits(self.human)
+        name, model, human = self.players.human_name, self.players.env_model, self.domain.limits(self.human)
         return self.domain.human_identity(
-            players.human_name,
-            players.env_model,
-            self.human_prompt,
-            human,
-            self.env.request,
-            self._window,
-            self._folder,
+            name, model, self.human_prompt, human, self.env.request, self._window, self._folder
         )
 
     def run(
@@ -184,11 +159,10 @@ class Simulation:
             input_path: Tasks.
             output_path: Trajectories.
             step: Shard, and whether an older output is replaced.
-            cache: Open cache to use in place of that of `calls`, for runs that share a limit of calls. Their cost is
-                not printed.
+            cache: Open cache to use in place of that of `calls`. The cost is then not printed.
 
         Returns:
-            The summary of `collect`.
+            The summary of `summarise_dialogues`.
 
         Raises:
             UserError: Before anything is written, or because no dialogue can work.
@@ -219,10 +193,12 @@ class Simulation:
     def _print_protocol(self) -> None:
         """Print what makes the figures of these dialogues incomparable, if anything does."""
         if self.domain.protocol == RELEASED:
-            found = list(differences_from_published(self.domain, self.collection.max_turns, self.sampling, self.human))
-            found += [f"--agent_prefix {self.players.agent_prefix!r} (none)"] if self.players.agent_prefix else []
-            if found:
-                print(f"not as published, so not to be compared with published figures: {', '.join(found)}", flush=True)
+            turns = self.collection.max_turns
+            differences = list(differences_from_published(self.domain, turns, self.sampling, self.human))
+            if self.players.agent_prefix:
+                differences.append(f"--agent_prefix {self.players.agent_prefix!r} (none)")
+            if differences:
+                print(f"not as published, so not to be compared: {', '.join(differences)}", flush=True)
 
     def _open(self, input_path: str, output_path: str, step: StepSettings) -> Run:
         """Open the output with everything that the dialogues depend on."""
@@ -264,7 +240,7 @@ class Simulation:
             try:
                 for model in models.values():
                     await model.check()
-                await _play_and_write(run, missing, len(jobs), setup, self.collection.concurrency)
+                await self._play_missing(run, missing, len(jobs), setup)
             finally:
                 for closable in (*models.values(), setup.human, setup.choose):
                     close = getattr(closable, "close", None)
@@ -273,19 +249,27 @@ class Simulation:
         summary = summarise_dialogues(run.records(), time.monotonic() - start, before)
         run.sort(trajectory_id(task, sample) for task, sample in jobs)
         for name, model in models.items():
-            facts: dict = getattr(model, "summary", dict)()
+            facts = model.summary() if hasattr(model, "summary") else None
             if facts:
                 summary[name] = facts
         return summary
 
-    def setup(self, resources: contextlib.ExitStack, agent: ChatModel, human_model: ChatModel | None) -> DialogueSetup:
-        """The two sides and the rules of the dialogues.
+    async def _play_missing(self, run: Run, jobs: Sequence[Job], total: int, setup: DialogueSetup) -> None:
+        """Play dialogues and append each to the run when it ends."""
+        failed = 0
+        with (
+            logging_redirect_tqdm(),
+            progress_bar(total=total, initial=total - len(jobs), desc="dialogues", unit="dialogue") as bar,
+        ):
+            async with contextlib.aclosing(play_all(jobs, setup, self.collection.concurrency)) as trajectories:
+                async for trajectory in trajectories:
+                    run.write(trajectory.to_dict())
+                    failed += trajectory.ending == "failed"
+                    bar.set_postfix_str(f"failed {failed}", refresh=False)
+                    bar.update()
 
-        Args:
-            resources: Stack that closes the browsers, in a domain that draws pages.
-            agent: The agent's model.
-            human_model: The human's model; None for a scripted human.
-        """
+    def setup(self, resources: contextlib.ExitStack, agent: ChatModel, human_model: ChatModel | None) -> DialogueSetup:
+        """The two sides and the rules of the dialogues. `resources` closes the browsers, if pages are drawn."""
         domain, players, renderer = self.domain, self.players, None
         if domain.draws_pages:
             from sweet_rl.rendering.renderer import PageRenderer
@@ -342,12 +326,7 @@ class Simulation:
         one_name = self.players.agent_model == self.players.env_model
         if one_name and replace(self.agent, tokenizer=None) == env and not self.domain.draws_pages:
             return agent, agent
-        try:
-            return agent, load_model(self.players.env_model, env, self.calls, cache)
-        except UserError as error:
-            scripts = " or ".join(f"--env_model {name}" for name in self.domain.scripted_humans)
-            known = f" The domain {self.domain.name!r} has a human of its own: {scripts}." if scripts else ""
-            raise UserError(f"--env_model {error}{known}") from error
+        return agent, load_model(self.players.env_model, env, self.calls, cache)
 
 
 def _failed(row: dict) -> bool:
@@ -362,21 +341,6 @@ def _show(summary: dict[str, Any]) -> None:
         print(
             f"{outgrown} dialogues had no room for --max_tokens in the agent's context: give it a longer one, or fewer."
         )
-
-
-async def _play_and_write(run: Run, jobs: Sequence[Job], total: int, setup: DialogueSetup, concurrency: int) -> None:
-    """Play dialogues, append each to the run when it ends, and show how many are done and failed."""
-    failed = 0
-    with (
-        logging_redirect_tqdm(),
-        progress_bar(total=total, initial=total - len(jobs), desc="dialogues", unit="dialogue") as bar,
-    ):
-        async with contextlib.aclosing(play_all(jobs, setup, concurrency)) as trajectories:
-            async for trajectory in trajectories:
-                run.write(trajectory.to_dict())
-                failed += trajectory.ending == "failed"
-                bar.set_postfix_str(f"failed {failed}", refresh=False)
-                bar.update()
 
 
 class Cost(NamedTuple):
@@ -431,9 +395,9 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
         before: Number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
     endings, failures, humans = Counter[str](), Counter[str](), Counter[str]()
-    counts, tokens, fresh = Counter[str](), Counter[str](), Counter[str]()
+    counts, tokens = Counter[str](), Counter[str]()
     messages: dict[str, str] = {}
-    dialogues = 0
+    dialogues = turns_before = 0
     for row in rows:
         dialogues += 1
         endings[row.get("ending") or "unknown"] += 1
@@ -449,15 +413,9 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
         leaks = row.get("leaks", 0)
         counts.update(turns=len(spoken), empty=empty, cut=cut, faulty=bool(empty or cut), outgrown=outgrown)
         counts.update(leaks=leaks, with_leaks=leaks > 0)
-        used = {
-            f"{side}_{name}": number
-            for side, usage in row.get("usage", {}).items()
-            for name, number in usage.items()
-            if number is not None
-        }
-        tokens.update(used)
-        if dialogues > before:
-            fresh.update({"dialogues": 1, "turns": len(spoken), **used})
+        for side, usage in row.get("usage", {}).items():
+            tokens.update({f"{side}_{name}": number for name, number in usage.items() if number is not None})
+        turns_before += len(spoken) if dialogues <= before else 0
     summary: dict[str, Any] = {
         "dialogues": dialogues,
         "humans": dict(sorted(humans.items())),
@@ -475,12 +433,10 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
     }
     if messages:
         summary["first_messages"] = dict(sorted(messages.items()))
-    if seconds and fresh:
+    if seconds and dialogues > before:
         summary |= {
             "seconds": round(seconds, 1),
-            "dialogues_per_second": round(fresh["dialogues"] / seconds, 2),
-            "turns_per_second": round(fresh["turns"] / seconds, 2),
-            "agent_tokens_per_second": round(fresh["agent_completion_tokens"] / seconds, 1),
-            "human_tokens_per_second": round(fresh["human_completion_tokens"] / seconds, 1),
+            "dialogues_per_second": round((dialogues - before) / seconds, 2),
+            "turns_per_second": round((counts["turns"] - turns_before) / seconds, 2),
         }
     return summary

@@ -1,18 +1,18 @@
-"""The simulated human: a language model that knows the reference solution and answers in words (the paper, section 3).
+"""What a human who replies is, and the one that a language model plays, which knows the reference solution and answers
+in words (the paper, section 3).
 
-`ModelHuman` is what all such humans have in common: how a reply is asked for, cut, and rejected if it gives the
-reference solution away. `LLMHuman` reads and writes text; `frontend/vision_human.py` sees pages.
+`ModelHuman` asks for a reply, cuts it, and rejects it if it gives the reference solution away. `LLMHuman` reads and
+writes text; `frontend/vision_human.py` sees pages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sweet_rl.dialogues.leaks import gives_away
-from sweet_rl.dialogues.protocols import HumanReply, sum_or_none
 from sweet_rl.models.base import ChatModel, Completion, Message, ModelError, Sampling
 from sweet_rl.models.prompts import fill
 from sweet_rl.models.texts.chat import parts_text
@@ -26,7 +26,43 @@ REMINDER = (
     "Describe the behaviour in words only."
 )
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|[。！？][\"'”’)\]」』）]*|\n")
+LEAK_ATTEMPTS = 4
 _RETRY_TEMPERATURE = 0.7  # because a greedy model would repeat the reply that was rejected
+
+
+@dataclass(frozen=True)
+class HumanReply:
+    """A reply of the human.
+
+    Attributes:
+        text: The reply.
+        leaks: Number of its versions that gave the reference solution away, rejected or not.
+        prompt_tokens: Number of tokens read for it, in all calls of a model; None if not known.
+        completion_tokens: Number of tokens written for it, in all calls of a model; None if not known.
+    """
+
+    text: str
+    leaks: int = 0
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+
+
+class Human(Protocol):
+    """Someone who knows the reference solution and answers the agent's questions about it."""
+
+    async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
+        """The next message after `dialogue`, which ends with the agent's. The same seed gives the same reply.
+
+        Raises:
+            ModelError: The human cannot reply; the dialogue is recorded as failed.
+        """
+        ...
+
+
+def sum_or_none(counts: Iterable[int | None]) -> int | None:
+    """The sum of counts; None if one of them is not known."""
+    known = list(counts)
+    return None if None in known else sum(filter(None, known))
 
 
 @dataclass(frozen=True)
@@ -50,23 +86,20 @@ class HumanSettings:
 class ModelHuman:
     """A human that a language model plays.
 
+    A reply is cut at the last end of a sentence within `max_chars`. One that gives the reference solution away is asked
+    for again, up to LEAK_ATTEMPTS times, before a fixed sentence takes its place; without `retry_leaks` it passes. Both
+    are counted.
+
     Args:
         model: The model.
         prompt_template: Instructions of the human; the names in braces are those of the subclass.
-        max_chars: Length within which replies are cut, at the last end of a sentence.
-        retry_leaks: Whether a reply that gives the reference solution away is rejected and asked for again, up to
-            `leak_attempts` times, before a fixed sentence takes its place. If False, such replies are let through.
-            They are counted in both cases.
-        leak_attempts: Largest number of attempts that may give the solution away.
-        temperature: Temperature of the first attempt; 0 is greedy.
-        max_tokens: Largest number of tokens of one reply.
+        max_chars, retry_leaks, temperature, max_tokens: See `HumanSettings`.
     """
 
     model: ChatModel
     prompt_template: str
     max_chars: int = 400
     retry_leaks: bool = True
-    leak_attempts: int = 4
     temperature: float = 0.0
     max_tokens: int = 256
 
@@ -76,8 +109,7 @@ class ModelHuman:
         """Ask the model until it gives a reply that can be used.
 
         Args:
-            content: Function `content(reminded)` that returns the content of the message to the model, with a
-                reminder if an earlier reply gave the solution away.
+            content: Function `content(reminded)` that returns the message to the model, with a reminder if wanted.
             gives_away: Function that says whether a reply gives the reference solution away.
             fallback: Reply if all attempts give it away.
             seed: Random seed of the first attempt; each further attempt adds 1.
@@ -108,7 +140,7 @@ class ModelHuman:
             leaks += 1
             if not self.retry_leaks:
                 break
-            if leaks == self.leak_attempts:
+            if leaks == LEAK_ATTEMPTS:
                 text = fallback
                 break
         read = sum_or_none(call.prompt_tokens for call in calls)
@@ -138,13 +170,8 @@ class LLMHuman(ModelHuman):
 
 
 def transcript(dialogue: Sequence[Message], agent: str, shown: Callable[[str], str] = str.strip) -> str:
-    """The dialogue as text, without its first message, which holds the agent's instructions.
-
-    Args:
-        dialogue: Messages so far.
-        agent: Name that the agent has in the text. The human is called You.
-        shown: Function that returns what is shown of a message.
-    """
+    """The dialogue as text, without its first message, which holds the agent's instructions. The human is called You;
+    `shown` returns what is shown of a message."""
     names = {"assistant": agent, "user": "You"}
     return "\n\n".join(f"{names[message['role']]}: {shown(message['content'])}" for message in dialogue[1:])
 

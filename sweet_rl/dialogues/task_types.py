@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -46,21 +45,15 @@ def load_domain(name: str, protocol: ProtocolSettings | None = None) -> Domain:
     """The domain that `--task_type` names.
 
     Args:
-        name: Name: code, html, mini, or the path of a Python file that defines `DOMAIN`.
+        name: code, html, mini, or the path of a Python file that defines `DOMAIN`.
         protocol: Protocol of its dialogues; by default the package's own.
 
     Raises:
-        UserError: There is no such name or file, the file cannot be imported, its `DOMAIN` is no `Domain`, the protocol
-            is not for this domain, or its files cannot be had.
+        UserError: There is no such domain, or not under this protocol; or the protocol's files cannot be had.
     """
-    if protocol is None or protocol.protocol == "sweet_rl":
-        return named_domain(name)
-    if name not in RELEASED:
-        raise UserError(f"--protocol released is that of ColBench: --task_type {' or '.join(RELEASED)}, not {name}.")
-    return RELEASED[name](protocol.protocol_files)
-
-
-def named_domain(name: str, packaged: Mapping[str, Domain] = PACKAGED) -> Domain:
-    """The domain of the package called `name`, or the DOMAIN of a Python file. Raises UserError as `load_domain`."""
-    domain = named_or_loaded(name, packaged, "DOMAIN", "--task_type", Domain, "docs/your_own_domain.md")
-    return domain if name in packaged else replace(domain, source=Path(name).resolve())
+    if protocol is not None and protocol.protocol == "released":
+        if name not in RELEASED:
+            raise UserError(f"--protocol released is for --task_type {' or '.join(RELEASED)}, not {name}.")
+        return RELEASED[name](protocol.protocol_files)
+    domain = named_or_loaded(name, PACKAGED, "DOMAIN", "--task_type", Domain, "docs/your_own_domain.md")
+    return domain if name in PACKAGED else replace(domain, source=Path(name).resolve())

@@ -10,7 +10,7 @@ from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
-from sweet_rl.dialogues.protocols import HumanReply
+from sweet_rl.dialogues.simulated_human import HumanReply
 from sweet_rl.evaluation.evaluate import grade_trajectories
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.base import ChatModel, Message, Sampling

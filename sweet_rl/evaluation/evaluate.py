@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.protocols import Grader
+from sweet_rl.dialogues.domain import Domain, Grader
 from sweet_rl.dialogues.sibling_pairs import best_of_tasks
 from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import read_graded

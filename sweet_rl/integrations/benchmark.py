@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, cast
+from typing import Any, Literal
 
 from sweet_rl.dialogues.backend.environment import CodeGrading
+from sweet_rl.dialogues.domain import Grader
 from sweet_rl.dialogues.frontend.environment import PageGrading
 from sweet_rl.dialogues.mini.domain import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
-from sweet_rl.dialogues.protocols import Grader
 from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
@@ -23,8 +22,7 @@ from sweet_rl.evaluation.evaluate import grade_trajectories
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.sweet_critic import SweetSettings
 from sweet_rl.method.turn_credit import TurnScorer, of_finished_dialogues
-from sweet_rl.models.base import ChatModel, Completion, Message, Sampling
-from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.models.base import Message, Sampling
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.cli import build
 from sweet_rl.runs.errors import UserError
@@ -32,17 +30,6 @@ from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.records import Task, Trajectory, read_records
 
 NUM_MINI_TASKS = 400
-
-
-class Player(Protocol):
-    """Whoever writes the messages of one side; every `ChatModel` is one. `chat` may be None."""
-
-    @property
-    def chat(self) -> ChatFormat | None: ...
-
-    async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
-        """Return one reply to the messages {role, content}."""
-        ...
 
 
 @dataclass(eq=False)
@@ -114,44 +101,34 @@ class Benchmark:
         return self._begin(task).observe()
 
     async def play(
-        self,
-        task: Task,
-        agent: Player,
-        human: Player | None = None,
-        human_name: str = "",
-        sample: int = 0,
-        on_cancel: Callable[[Trajectory], None] | None = None,
+        self, task: Task, agent: Any, human: Any = None, human_name: str = "", sample: int = 0
     ) -> Trajectory:
         """Play one dialogue, as simulate_interactions.py does.
 
         Args:
             task: Task of the dialogue.
-            agent: The policy.
-            human: Model that plays the human; None for a scripted human.
+            agent: The policy: an object with `chat`, which may be None, and `async complete(messages, sampling)`, which
+                returns one `Completion` in a list. Every `ChatModel` is one.
+            human: Such an object that plays the human; None for a scripted human.
             human_name: Name of that model, for the identity of the human in the trajectory.
             sample: Number of this dialogue among those of its task; it determines the seeds of all calls.
-            on_cancel: Function that gets the dialogue as it stands if this call is cancelled, as by a limit of time.
 
         Returns:
             The trajectory, not graded. If a side failed, its ending is "failed", and `failure` says why.
         """
-        window = self._grading.window() if self.domain.draws_pages else None
-        name = self.scripted_human or human_name
+        domain, draws, scripted = self.domain, self.domain.draws_pages, self.scripted_human
+        window = self._grading.window() if draws else None
+        renderer = self._renderer if draws else None
         setup = DialogueSetup(
-            cast(ChatModel, agent),
-            self.domain.make_human(
-                self.scripted_human or "",
-                cast(ChatModel, human),
-                self._human_prompt,
-                self._renderer if self.domain.draws_pages else None,
-                **vars(self._human),
-            ),
+            agent,
+            domain.make_human(scripted or "", human, self._human_prompt, renderer, **vars(self._human)),
             self._begin,
             self.sampling,
-            label_turn=self.domain.label_turn,
-            human_identity=self.domain.human_identity(None, name, self._human_prompt, self._human, window=window),
-            on_cancel=on_cancel,
-            protocol=self.domain.protocol,
+            label_turn=domain.label_turn,
+            human_identity=domain.human_identity(
+                None, scripted or human_name, self._human_prompt, self._human, window=window
+            ),
+            protocol=domain.protocol,
         )
         return await play(task, sample, setup)
 
@@ -164,15 +141,11 @@ class Benchmark:
             RuntimeError: The machine failed; grading again may work.
         """
         grader, threads = self._grader
-
-        def grade() -> Trajectory:
-            (graded,) = grade_trajectories([trajectory], grader)
-            return graded
-
-        graded = await asyncio.get_running_loop().run_in_executor(threads, grade)
-        evidence = graded.grade or {}
-        if "machine" in evidence:
-            raise RuntimeError(f"{trajectory.id} was not graded: {evidence['machine']}")
+        (graded,) = await asyncio.get_running_loop().run_in_executor(
+            threads, lambda: list(grade_trajectories([trajectory], grader))
+        )
+        if machine := (graded.grade or {}).get("machine"):
+            raise RuntimeError(f"{trajectory.id} was not graded: {machine}")
         return graded
 
     @cached_property
@@ -189,26 +162,15 @@ class Benchmark:
         return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
 
 
-def ended_by_limit(trajectory: Trajectory) -> Trajectory:
-    """Return a dialogue that a limit of a tool (tokens, messages, time) ended as one without an answer."""
-    return replace(trajectory, ending="turn_limit", failure=None)
-
-
 def load_critic(settings: dict, where: str) -> TurnScorer:
-    """Return the critic that gives the turns of dialogues without log-probs their credit.
+    """The critic that gives the turns of dialogues without log-probs their credit.
 
-    Args:
-        settings: Flags of score_turns.py.
-        where: Place of the settings, for errors.
-
-    Raises:
-        UserError: It cannot be loaded, or cannot score these turns.
+    `settings` are flags of score_turns.py. Raises UserError if it cannot be loaded, or cannot score these turns.
     """
     chosen = of_finished_dialogues(build(CriticFlags, settings, where).chosen)
     if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
         raise UserError(
             f"{where}: a log-ratio needs a reference model, because the log-probs of sampling are not in these "
-            "dialogues: give reference_model_id, the model that the critic was trained from; or the critic_type pmi, "
-            "which needs one model only."
+            "dialogues: give reference_model_id, the model that the critic was trained from; or the critic_type pmi."
         )
     return TurnScorer(chosen)

@@ -27,9 +27,8 @@ from inspect_ai.model import (
 )
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import LimitExceededError
 
-from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit
+from sweet_rl.integrations.benchmark import Benchmark
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.runs import records
 from sweet_rl.runs.cli import build
@@ -85,9 +84,6 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
     benchmark = benchmark_of(task_type, settings)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        def record(trajectory: records.Trajectory) -> None:
-            state.store.set(DIALOGUE, trajectory.to_dict())
-
         async def ask(messages: list[ChatMessage], sampling: Sampling) -> ModelOutput:
             state.messages = messages
             return (await generate(state, tool_calls="none", seed=sampling.seed % 2**31)).output
@@ -98,16 +94,12 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
         agent, human, name = CalledModel(ask), None, ""
         if benchmark.scripted_human is None:
             human, name = CalledModel(ask_human), get_model(role="human", required=True).api.service_model_name()
-        trajectory = await benchmark.play(
-            records.Task.from_dict(state.metadata[TASK]), agent, human, name, sample=state.epoch - 1,
-            on_cancel=lambda cut: record(ended_by_limit(cut)),
-        )  # fmt: skip
+        task = records.Task.from_dict(state.metadata[TASK])
+        trajectory = await benchmark.play(task, agent, human, name, sample=state.epoch - 1)
         if trajectory.ending == "failed":
             error = agent.error or (human and human.error)
-            if isinstance(error, LimitExceededError):
-                record(ended_by_limit(trajectory))
             raise error or RuntimeError("{side}: {kind}: {message}".format(**(trajectory.failure or {})))
-        record(trajectory)
+        state.store.set(DIALOGUE, trajectory.to_dict())
         return state
 
     return solve
@@ -117,14 +109,14 @@ def dialogue(task_type: str, **settings: Any) -> Solver:
 def grade(task_type: str, **settings: Any) -> Scorer:
     """The reward in [0, 1], and success: a reward of 1. A task that cannot be graded is left unscored.
 
-    A dialogue that a limit of inspect_ai ended is graded as it stands. One that failed is unscored (--score-on-error).
+    So is a dialogue that failed, or that a limit of inspect_ai ended: the limit of turns is `-T max_turns`.
     """
     benchmark = benchmark_of(task_type, settings)
 
     async def score(state: TaskState, target: Target) -> Score:
         row = state.store.get(DIALOGUE)
         if row is None:
-            return Score.unscored(reason="scoring_failed", explanation="the dialogue failed")
+            return Score.unscored(reason="scoring_failed", explanation="the dialogue did not end")
         graded = await benchmark.grade(records.Trajectory.from_dict(row, f"sample {state.sample_id}"))
         state.store.set(DIALOGUE, graded.to_dict())
         evidence = graded.grade or {}

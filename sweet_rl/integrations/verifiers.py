@@ -20,7 +20,7 @@ from openai import AsyncOpenAI
 from pydantic import Field
 
 from sweet_rl.dialogues.play import trajectory_id
-from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit, load_critic
+from sweet_rl.integrations.benchmark import Benchmark, load_critic
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
@@ -163,8 +163,6 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                 other = await exchanges.enter_async_context(agents.human.interaction(HumanTask(vf.TaskData())))
                 human = CalledModel(other, self.config.omit)
             trajectory = await self.benchmark.play(played, policy, human, self.config.human.model or "", sample)
-            if trajectory.ending == "failed" and (policy.ended_by_limit or (human and human.ended_by_limit)):
-                trajectory = ended_by_limit(trajectory)
             if trajectory.ending != "failed":
                 agent.trace.info[DIALOGUE] = trajectory.to_dict()
                 return
@@ -196,17 +194,12 @@ class HumanTask(vf.Task[vf.TaskData, RequestState]):
 
 
 class CalledModel:
-    """The model at the other end of an interaction. The fields `omit` are not sent.
-
-    Attributes:
-        ended_by_limit: Whether a limit of verifiers has ended the interaction.
-    """
+    """The model at the other end of an interaction. The fields `omit` are not sent."""
 
     chat = None
 
     def __init__(self, interaction: vf.Interaction, omit: Collection[str]) -> None:
         self._interaction, self._omit = interaction, omit
-        self.ended_by_limit = False
 
     async def complete(self, messages: list[Message], sampling: Sampling) -> list[Completion]:
         trace = self._interaction.trace
@@ -221,7 +214,6 @@ class CalledModel:
             [{"role": message["role"], "content": message["content"]} for message in messages]
         )
         if segment.terminated:
-            self.ended_by_limit = not trace.errors
             raise ModelError("server", trace.errors[-1].message if trace.errors else str(trace.stop_condition))
         last = trace.calls[-1]
         reason = "length" if last.finish_reason == "length" else "stop"

@@ -30,7 +30,8 @@ from sweet_rl.runs.errors import UserError
 MAX_MEMORY = 3 << 30  # bytes of data of one process of the browser
 START_SECONDS = 60
 INSTALL = (
-    "apt-get install -y --no-install-recommends chromium chromium-driver fonts-liberation fonts-dejavu-core\n"
+    "apt-get install -y --no-install-recommends chromium chromium-driver fonts-liberation fonts-dejavu-core "
+    "fonts-wqy-zenhei fonts-noto-color-emoji\n"
     "(on macOS: Google Chrome; Selenium itself fetches its driver)."
 )
 PROGRAMS = (  # last the name that on Ubuntu is a stub, which only says that a snap is needed

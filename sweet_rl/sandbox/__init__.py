@@ -18,10 +18,9 @@ What holds (Linux with seccomp, root or not, in containers too; `benchmarks/atta
 3. Only data comes out. The grading process never executes or unpickles anything of an answer, and calls none of its
    methods. A forged result is a wrong or a right value, nothing else.
 4. The filter allows a list of calls. None of them opens a file, a connection or another process. Threads of the answer
-   are allowed (64), and what `asyncio.run` needs.
-5. Limits per test: `timeout` seconds of CPU time of all threads; ten times as many by the clock, where time in which
-   the child waits for a CPU is not counted. Limits per answer: memory, 32 descriptors, 8 MB of a result. After two
-   tests that ran out of time the others are not run.
+   are allowed, as many as its memory holds, and what `asyncio.run` needs.
+5. Limits per test: `timeout` seconds of CPU time of all threads; ten times as many by the clock. Limits per answer:
+   memory, 32 descriptors, 8 MB of a result. After two tests that ran out of time the others are not run.
 6. The environment (but for constants of `sandbox.ENVIRONMENT`), the command line and inherited descriptors are gone.
 
 If a server ends while it runs an answer, the answer is run once more on a new one. An answer that has no module or file

@@ -25,12 +25,6 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.sandbox.modules import modules_for
 
 LEVELS = ("seccomp", "none")
-REMOVED_LEVELS = {
-    "auto": "it is the default: leave the flag out.",
-    "strict": "the sandbox allows less than that now, on every Linux: leave the flag out.",
-    "limits": "--sandbox none runs answers as plain processes.",
-    "off": "--sandbox none runs answers as plain processes.",
-}
 # OPENBLAS and OMP: numpy computes in one thread. MALLOC_ARENA_MAX: a thread would reserve 64 MB of the address space,
 # which is limited, for its own heap. LD_BIND_NOW: symbols are bound once at the start, not again by each child.
 ENVIRONMENT = {
@@ -43,7 +37,6 @@ ENVIRONMENT = {
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "missing module", "syntax error"}
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 MAX_RESULT_BYTES = 8 << 20
-MAX_THREADS = 64
 MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
 CLOCK_FACTOR = 10  # seconds by the clock for each second of CPU time
 POLL_SECONDS = 0.02
@@ -189,23 +182,20 @@ class Sandbox:
                 child.kill(with_group=self._level == "none")
 
     def _results(self, child: "_Child", count: int) -> tuple[list[Outcome], Outcome | None]:
-        """Read what a child writes. The time of a test is counted from the first look that finds no result, without the
-        time in which the child waits for a CPU."""
+        """Read what a child writes. The time of a test is counted from the first look that finds no result."""
         outcomes: list[Outcome] = []
         start = None
         buffer = b""
         while len(outcomes) < count:
             data = child.read()
             if data is None:
-                clock, cpu = time.monotonic() - child.seconds_without_cpu(), child.cpu_seconds()
+                clock, cpu = time.monotonic(), child.cpu_seconds()
                 if start is None or not child.started:
                     start = clock, cpu
                 if cpu - start[1] >= self._timeout:
                     return outcomes, ("timeout", f"over {self._timeout:g} s of CPU time")
                 if clock - start[0] >= self._clock_timeout:
                     return outcomes, ("timeout", f"over {self._clock_timeout:g} s by the clock")
-                if child.threads() > MAX_THREADS:
-                    return outcomes, ("forbidden", f"more than {MAX_THREADS} threads")
                 continue
             if not data:
                 return outcomes, ("exited", "the process ended")
@@ -269,20 +259,6 @@ class _Child:
             return time.clock_gettime((~self._pid << 3) | 2) if self._pid else 0.0
         except OSError:
             return 0.0
-
-    def seconds_without_cpu(self) -> float:
-        """Seconds that its main thread was ready to run but had no CPU; 0 if the system does not tell."""
-        try:
-            return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[1]) / 1e9
-        except (OSError, LookupError):
-            return 0.0
-
-    def threads(self) -> int:
-        """Number of its threads; 0 if the system does not tell."""
-        try:
-            return os.stat(f"/proc/{self._pid}/task").st_nlink - 2
-        except OSError:
-            return 0
 
     def kill(self, with_group: bool) -> None:
         for stop in (os.kill, os.killpg) if with_group else (os.kill,):
@@ -380,18 +356,16 @@ class Pool:
             sandbox.close()
 
     def _give_back(self, key: tuple, sandbox: Sandbox) -> None:
-        """Keep the server for the next job. If there are too many, the kind that was used longest ago loses one."""
-        surplus = []
+        """Keep the server for the next job. If there are too many, one of the kind that was used longest ago ends."""
         with self._lock:
-            self._idle.setdefault(key, []).append(sandbox)
-            self._idle.move_to_end(key)
-            while self._idle and (self._closed or sum(map(len, self._idle.values())) > self._most_idle):
-                oldest = next(iter(self._idle))
-                surplus.append(self._idle[oldest].pop())
-                if not self._idle[oldest]:
-                    del self._idle[oldest]
-        for extra in surplus:
-            extra.close()
+            if not self._closed:
+                self._idle.setdefault(key, []).append(sandbox)
+                self._idle.move_to_end(key)
+                if sum(map(len, self._idle.values())) <= self._most_idle:
+                    return
+                oldest = next(kind for kind, idle in self._idle.items() if idle)
+                sandbox = self._idle[oldest].pop()
+        sandbox.close()
 
     def close(self) -> None:
         """End every server. The pool cannot be used afterwards."""
@@ -410,10 +384,11 @@ def check_level(level: str) -> None:
         UserError: There is no level of that name.
         SandboxUnavailable: The system refuses it.
     """
-    if level in REMOVED_LEVELS:
-        raise UserError(f"--sandbox {level} is gone: {REMOVED_LEVELS[level]}")
     if level not in LEVELS:
-        raise UserError(f"--sandbox {level}: must be one of {', '.join(LEVELS)}.")
+        raise UserError(
+            f"--sandbox {level}: must be one of {', '.join(LEVELS)}. The others are gone: leave the flag out, or run "
+            "answers as plain processes by --sandbox none."
+        )
     sandbox = Sandbox(level, timeout=10.0, memory_mb=64)
     try:
         ((reason, _),) = sandbox.run(Job([""], pack_tests([compile("open('/')", "test", "eval")]), 1))

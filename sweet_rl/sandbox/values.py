@@ -13,7 +13,6 @@ series, o object (class, attributes), u any other value (class, what it writes o
 import cmath
 import json
 import math
-from collections import Counter
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -21,8 +20,8 @@ from fractions import Fraction
 REL_TOLERANCE = 1e-9
 EXACT_WHOLE = 10**15  # whole numbers below are exact as floats, so no rounding makes one of them another
 DICTS = {"d", "od"}
-MICROSECOND = timedelta(microseconds=1)
-MAX_FRACTION_DIGITS, MAX_INT_BITS, MAX_OF_ONE_HASH = 10_000, 40_000, 256
+NEVER_EQUAL = {"o", "nd", "df", "se", "it"}  # exactly: their classes have no `==` that gives a truth
+MAX_DIGITS = 10_000  # of a Fraction, and of a number that is compared with a Decimal: both take quadratic time
 
 
 def decode(text: bytes):
@@ -37,52 +36,48 @@ def _refuse_object(_):
     raise ValueError("no tree has JSON objects")
 
 
-def same(expected, got) -> bool:
+def same(expected, got, exact: bool = False) -> bool:
     """Whether two trees stand for values that are equal by `==`, with these differences.
 
     NaN equals NaN. If the reference's number is a float or complex, a relative difference of 1e-9 is allowed, but not
-    between two whole numbers below 10**15. Objects are compared by class name and attributes, iterators by their items,
-    arrays by shape and items; a class's own `__eq__` is never called.
+    between two whole numbers below 10**15, and not in keys of dicts and members of sets. Objects are compared by class
+    name and attributes, iterators by their items, arrays by shape and items; a class's own `__eq__` is never called.
 
     Args:
         expected: tree of the reference. It leads the walk, so the cost is bounded by its size.
         got: tree of the answer, untrusted: anything that is no tree is different.
+        exact: Whether `==` alone counts, without these differences.
     """
     try:
-        return _same(expected, got)
+        return _same(expected, got, exact)
     except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError):
         return False
 
 
-def _same(expected, got) -> bool:
+def _same(expected, got, exact: bool) -> bool:
     number = as_number(expected)
     if number is not None:
         other = as_number(got)
-        return other is not None and _same_number(number, other)
+        return other is not None and _same_number(number, other, exact)
     if type(expected) is not list:
         return type(expected) is type(got) and expected == got
-    if type(got) is not list:
+    if type(got) is not list or len(expected) != len(got):
         return False
-    tag = expected[0]
-    if len(expected) != len(got):
+    tag, items, others = expected[0], expected[1:], got[1:]
+    if tag in DICTS and got[0] in DICTS:
+        in_order = tag != "od" or got[0] != "od" or [_key(k) for k, _ in items] == [_key(k) for k, _ in others]
+        return in_order and _same_dict(items, others, exact)
+    if tag != got[0] or (exact and tag in NEVER_EQUAL):
         return False
-    if tag != got[0]:  # the order counts only between two ordered dicts
-        return {tag, got[0]} <= DICTS and _same_dict(expected[1:], got[1:])
     if tag == "S":
-        return _same_set(expected[1:], got[1:])
-    if tag == "d":
-        return _same_dict(expected[1:], got[1:])
-    if tag == "od":
-        return _same_dict(expected[1:], got[1:]) and [_key(k) for k, _ in expected[1:]] == [_key(k) for k, _ in got[1:]]
+        return set(map(_key, items)) == set(map(_key, others))
     if tag == "o":
-        return expected[1] == got[1] and _same_dict(expected[2:], got[2:])
+        return items[0] == others[0] and _same_dict(items[1:], others[1:], exact)
     if tag in ("dt", "ti"):
         return _moment(expected) == _moment(got)
-    if tag == "nd":
-        return expected[1] == got[1] and _same(expected[2], got[2])
-    if tag in ("l", "t", "q", "it", "r", "df", "se"):
-        return all(_same(a, b) for a, b in zip(expected[1:], got[1:], strict=True))
-    return expected == got  # sp, y, da, td, u: flat
+    if tag in ("l", "t", "q", "it", "r", "nd", "df", "se"):
+        return all(_same(a, b, exact) for a, b in zip(items, others, strict=True))
+    return expected == got  # sp, y, da, td, u, the shape of an array: flat
 
 
 def as_number(tree):
@@ -98,9 +93,7 @@ def as_number(tree):
         return float(tree[1])
     if tree[0] == "dec":
         return Decimal(tree[1])
-    if tree[0] == "fr":
-        if len(str(tree)) > MAX_FRACTION_DIGITS:  # reducing it takes time quadratic in its length
-            return None
+    if tree[0] == "fr" and len(str(tree)) <= MAX_DIGITS:
         parts = as_number(tree[1]), as_number(tree[2])
         return Fraction(*parts) if all(type(part) is int for part in parts) else None  # of a Decimal: without end
     if tree[0] == "c":
@@ -108,16 +101,14 @@ def as_number(tree):
     return None
 
 
-def _long_int(*numbers) -> bool:
-    """Whether one is an int so long that comparing it with a Decimal takes quadratic time."""
-    return any(type(number) is int and number.bit_length() > MAX_INT_BITS for number in numbers)
-
-
-def _same_number(expected, got) -> bool:
-    if Decimal in (type(expected), type(got)) and _long_int(expected, got):
-        return False
+def _same_number(expected, got, exact: bool) -> bool:
+    if Decimal in (type(expected), type(got)):
+        if any(type(number) is int and number.bit_length() > 4 * MAX_DIGITS for number in (expected, got)):
+            return False
     if expected == got:
         return True
+    if exact:
+        return False
     if type(expected) is Decimal and type(got) is Decimal:
         return expected.is_nan() and got.is_nan()
     if type(expected) is complex and type(got) in (complex, float, int, bool):
@@ -125,7 +116,7 @@ def _same_number(expected, got) -> bool:
         parts = [(expected.real, got.real), (expected.imag, got.imag)]
         if any(_other_whole_number(*pair) for pair in parts):
             return False
-        return all(_same_number(*pair) for pair in parts) or cmath.isclose(expected, got, rel_tol=REL_TOLERANCE)
+        return all(_same_number(*pair, exact) for pair in parts) or cmath.isclose(expected, got, rel_tol=REL_TOLERANCE)
     if type(expected) is not float or type(got) not in (float, int, bool):
         return False
     if math.isnan(expected):
@@ -141,58 +132,31 @@ def _key(tree):
     """A hashable that is equal for equal trees; finds dict keys and set members."""
     number = as_number(tree)
     if number is not None:
-        return "nan" if number != number else ("number", number, number == -1)  # -1 has the hash of -2
+        return "nan" if number != number else ("number", number)
     if type(tree) is not list:
         return ("plain", tree)
     if tree[0] == "S":
-        return ("S", frozenset(findable(map(_key, tree[1:]))))
+        return ("S", frozenset(map(_key, tree[1:])))
     if tree[0] in ("dt", "ti"):
         return (tree[0], _moment(tree))
     return tuple(item if i == 0 else _key(item) for i, item in enumerate(tree))
 
 
-def findable(keys) -> list:
-    """The keys as a list. Raises ValueError if so many have the same hash that looking them up takes quadratic time:
-    only an attack makes such keys."""
-    keys = list(keys)
-    if len(keys) > MAX_OF_ONE_HASH:
-        counts = Counter(map(hash, keys))
-        if max(counts.values()) > MAX_OF_ONE_HASH:
-            raise ValueError("keys of one hash")
-    return keys
-
-
-def _same_set(expected: list, got: list) -> bool:
-    if set(findable(map(_key, expected))) == set(findable(map(_key, got))):
-        return True
-    numbers, others = [as_number(item) for item in expected], [as_number(item) for item in got]
-    if None in numbers or None in others:
-        return False
-    return all(_same_number(a, b) for a, b in zip(sorted(numbers), sorted(others), strict=True))
-
-
-def _same_dict(expected: list, got: list) -> bool:
-    others = dict(zip(findable(_key(k) for k, _ in got), (v for _, v in got), strict=True))
-    if len(others) != len(expected):
-        return False
-    missing = object()
-    for k, v in expected:
-        other = others.get(_key(k), missing)
-        if other is missing or not _same(v, other):
-            return False
-    return True
+def _same_dict(expected: list, got: list, exact: bool) -> bool:
+    others = {_key(key): value for key, value in got}
+    keys = [_key(key) for key, _ in expected]
+    return others.keys() == set(keys) and all(
+        _same(value, others[key], exact) for key, (_, value) in zip(keys, expected, strict=True)
+    )
 
 
 def _moment(tree):
     """A comparable form of a date or time: naive ones as they are, aware ones by their instant."""
     *fields, offset = tree[1:]
     if tree[0] == "ti":
-        return (
-            offset is None,
-            timedelta(0, fields[2], fields[3], 0, fields[1], fields[0]) - (offset or 0) * MICROSECOND,
-        )
-    moment = datetime(*fields)
-    return (offset is None, (moment - datetime(2000, 1, 1)) // MICROSECOND - (offset or 0))
+        fields = [2000, 1, 1, *fields]
+    moment = datetime(*fields) - datetime(2000, 1, 1)
+    return offset is None, moment // timedelta(microseconds=1) - (offset or 0)
 
 
 def preview(tree) -> str:

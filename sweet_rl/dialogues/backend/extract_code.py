@@ -1,8 +1,6 @@
 """Find the code in an answer: texts that may be it, best first. Nothing is parsed or run here: the sandbox takes the
 first text that is Python and lacks no name."""
 
-import ast
-import contextlib
 import re
 from collections.abc import Iterator
 
@@ -20,29 +18,15 @@ QUOTED = re.compile(r"^(?: {0,3}>(?!>>) ?)+", re.MULTILINE)
 LONE_WORDS = re.compile(r"\A\s*[^\W\d_]+[ \t]*\n|\n[^\W\d_]+\s*\Z")  # "python" above the code, "Done" below it
 WORK = re.compile(r"\b(?:return|yield|lambda|for|while|if)\b")
 WORD = re.compile(r"[^\W\d]\w*")
-# What a block defines at its top level, and what is a name of its own anywhere in it. The bounds keep both linear.
+# Names that a block defines at its top level. The bounds keep it linear.
 DEFINED = re.compile(
-    r"^(?:(?:async )?def|class) +(\w+)|\bimport +((?:[^\n(\\;]|\\\n|\([^()]*\))+)"
-    r"|^([(\[*]*[^\W\d][\w, *()\]]{0,200}(?::[^=\n]{0,200})?=(?!=)(?:[\w ]{1,200}=(?!=))*)", re.MULTILINE
+    r"^(?:(?:async )?def|class) +(\w+)|\bimport +(\([^)]{0,1000}\)|[^\n(]{1,1000})"
+    r"|^([^\W\d][\w, ]{0,200})(?::[^=\n]{0,200})?=(?!=)", re.MULTILINE
 )  # fmt: skip
-OWN = re.compile(
-    r"\b(\w+)[ \t]*(?:[-+*/|&%]|//|\*\*)?=(?!=)|\bfor ([\w, ()]{1,200}) in\b|\bdef \w+\(([^)]{0,2000})\)"
-    r"|\bimport ([^\n]*)|\bas (\w+)|\b(?:def|class) (\w+)"
-)
+MAGIC = re.compile(r"^[%!]\w.*\n", re.MULTILINE)  # lines of a notebook
 IMPORT = re.compile(r"(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 MAX_TRIED = 6  # blocks, first lines and ends
 NOT_READ = (SyntaxError, ValueError, RecursionError, MemoryError)  # what ast.parse and compile raise
-
-
-def function_name(reference: str, test_cases: dict[str, str]) -> str:
-    """The name of the function under test: the last one that the reference defines and a test call calls; or ''."""
-    called: set[str] = set()
-    for test in test_cases.values():
-        with contextlib.suppress(*NOT_READ):
-            calls = (node for node in ast.walk(ast.parse(test.strip(), mode="eval")) if isinstance(node, ast.Call))
-            called.update(call.func.id for call in calls if isinstance(call.func, ast.Name))
-    defined = re.findall(r"^(?:async[ \t]+)?def[ \t]+(\w+)", reference, re.MULTILINE)
-    return next((name for name in reversed(defined) if name in called), "")
 
 
 def code_candidates(answer: str, function: str) -> list[str]:
@@ -51,8 +35,8 @@ def code_candidates(answer: str, function: str) -> list[str]:
     The part after the last answer marker counts; if it defines nothing, the part before it. In that part: the whole
     text, which is Python if there is no prose; the fenced blocks, the last one first, each with the other blocks and
     without; then what stands between marks of fences anywhere, and the text from each line on that begins code. Texts
-    in which nothing is done (signatures, stubs) come last. After a text with typographic spaces comes the same with
-    plain ones.
+    in which nothing is done (signatures, stubs) come last. After each text comes the same with plain spaces in place of
+    typographic ones and without commands of a notebook, if it has any.
 
     Args:
         answer: Text of the agent.
@@ -66,8 +50,10 @@ def code_candidates(answer: str, function: str) -> list[str]:
     )  # fmt: skip
     parts = (text for part in reversed(MARKER.split(answer)) for text in dict.fromkeys((part, QUOTED.sub("", part))))
     for part in parts:
-        texts = (one for text in _texts(part, defines, function) for one in (text, text.translate(TYPESET)))
-        candidates = dict.fromkeys(text for text in texts if defines.search(text))
+        candidates: dict[str, None] = {}
+        for text in _texts(part, defines, function):
+            if defines.search(text):
+                candidates |= dict.fromkeys([text, MAGIC.sub("", text.translate(TYPESET))])
         if candidates:
             return sorted(candidates, key=lambda text: not WORK.search(text))
     return []
@@ -96,21 +82,16 @@ def _texts(part: str, defines: re.Pattern, function: str) -> Iterator[str]:
 
 
 def _with_needed(blocks: list[str], number: int, function: str) -> list[str]:
-    """A block, and before it those that import or define a name that it lacks and do not use the function."""
+    """A block, and before it those that define a name in it and do not use the function."""
     needed: list[str] = []
-    lacking = set(WORD.findall(blocks[number])) - _names(OWN, blocks[number])
+    words = set(WORD.findall(blocks[number])) | {"*"}
     for other in reversed([*blocks[:number], *blocks[number + 1 :]]):
-        words = set(WORD.findall(other))
-        defined = _names(DEFINED, other)
-        if START.match(other) and function not in words and defined & {*lacking, "*"}:
+        names = " ".join(name for groups in DEFINED.findall(other) for name in groups)
+        defined = {*WORD.findall(names), *("*" if "*" in names else "")} - {"as"}
+        if START.match(other) and function not in WORD.findall(other) and defined & words:
             needed.insert(0, other)
-            lacking |= words - _names(OWN, other)
+            words |= set(WORD.findall(other))
     return [*needed, blocks[number]]
-
-
-def _names(pattern: re.Pattern, text: str) -> set[str]:
-    found = [" ".join(groups) for groups in pattern.findall(text)]
-    return {name for names in found for name in WORD.findall(names)} | {"*" for names in found if names.strip() == "*"}
 
 
 def _dedented(text: str) -> str:

@@ -17,21 +17,19 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from sweet_rl.dialogues.backend.calls import HiddenTest, prelude, read_tests
-from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name, imported_names
+from sweet_rl.dialogues.backend.calls import HiddenTest, read_tests
+from sweet_rl.dialogues.backend.extract_code import code_candidates, imported_names
+from sweet_rl.dialogues.domain import Grade, Grader
 from sweet_rl.dialogues.fences import MAX_ANSWER_CHARS
-from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 from sweet_rl.sandbox.sandbox import NO_RESULT, Job, Outcome, Pool, pack_tests
 from sweet_rl.sandbox.values import decode, preview, same
 
 SEEDS = (0, 1)  # of Python's hashes; a reference whose values differ between them cannot be graded against
-NO_TESTS = "the task has no test cases"
 
 
 @dataclass(frozen=True)
@@ -39,16 +37,15 @@ class Reference:
     """What is known of a task.
 
     Attributes:
-        function: Name of the function that the answer has to define; "" if unknown.
+        function: Name of the function that the answer has to define.
         tests: Its hidden tests by name.
-        packed: The calls and their prelude, for the sandbox. The prelude holds the imports and constants of the
-            reference that the arguments name. No other constant may be in the answer's process.
+        packed: The calls and their prelude, for the sandbox.
         imports: Modules that the prelude imports.
         values: Texts of the values of the calls; None for a call that gives none (released rules only).
         ungradable: Reason why no answer can be graded against it.
     """
 
-    function: str
+    function: str = ""
     tests: Mapping[str, HiddenTest] = field(default_factory=dict)
     packed: bytes = b""
     imports: frozenset[str] = frozenset()
@@ -58,18 +55,18 @@ class Reference:
 
 def read_reference(task: Task) -> Reference:
     """What is known of a task before its reference has run."""
-    function = function_name(task.ground_truth, task.test_cases)
+    if not task.test_cases:
+        return Reference(ungradable="the task has no test cases")
     try:
-        tests = read_tests(task.test_cases, task.ground_truth)
+        found = read_tests(task.test_cases, task.ground_truth)
     except ValueError as error:
-        return Reference(function, ungradable=str(error))
-    needed = prelude(task.ground_truth, {name for test in tests.values() for name in test.names})
-    packed = pack_tests([test.code for test in tests.values()], compile(needed, "prelude", "exec", dont_inherit=True))
-    imports = frozenset(imported_names(needed))
-    return Reference(function, tests, packed, imports, ungradable=None if tests else NO_TESTS)
+        return Reference(ungradable=str(error))
+    prelude = compile(found.prelude, "prelude", "exec", dont_inherit=True)
+    packed = pack_tests([test.code for test in found.tests.values()], prelude)
+    return Reference(found.function, found.tests, packed, frozenset(imported_names(found.prelude)))
 
 
-class CodeGrader(AbstractContextManager):
+class CodeGrader(Grader):
     """A `Grader` that runs answers on the hidden tests of their task. The reward is the share of tests passed.
 
     Failures: wrong value, exception, timeout, memory, forbidden, missing module, unserialisable, exited, output, syntax
@@ -109,11 +106,6 @@ class CodeGrader(AbstractContextManager):
         note = " (answers can read and write your files and reach the network)" if self.level == "none" else ""
         return f"sandbox: {self.level}{note}"
 
-    def grade(self, task: Task, answer: str | None) -> Grade:
-        """The grade of one answer: the text as the agent gave it, fences and prose included; None if it gave none."""
-        (grade,) = self.grade_many([(task, answer)])
-        return grade
-
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
         """The grades of (task, answer) pairs, in order, on all workers. `jobs` is read as far as that needs."""
         waiting: deque[Future[Grade]] = deque()
@@ -143,44 +135,40 @@ class CodeGrader(AbstractContextManager):
     def _grade(self, waiting: "Future[Reference]", answer: str | None) -> Grade:
         reference = waiting.result()
         if reference.ungradable:
-            return self._judge([], ungradable=reference.ungradable)
+            return Grade(None, ungradable=reference.ungradable, evidence=self._evidence([]))
         if answer is None or not answer.strip():
             return self._all_failed(reference, "no answer")
         if len(answer) > MAX_ANSWER_CHARS:
             return self._all_failed(reference, "too long", f"an answer of {len(answer):,} characters")
         texts = code_candidates(answer, reference.function)
         if not texts:
-            missing = f"no definition of {reference.function or 'a function'} in the answer"
-            other = bool(reference.function and code_candidates(answer, ""))
-            return self._all_failed(reference, "another name" if other else "no code", missing)
+            reason = "another name" if code_candidates(answer, "") else "no code"
+            return self._all_failed(reference, reason, f"no definition of {reference.function} in the answer")
         return self._grade_code(reference, texts)
 
     def _grade_code(self, reference: Reference, texts: list[str]) -> Grade:
         outcomes = self._run("answer", 0, reference, texts)
-        rows = zip(reference.tests, reference.values, outcomes, strict=True)
-        tests = [self._compare(name, reference.tests[name], expected, outcome) for name, expected, outcome in rows]
-        return self._judge(tests)
+        rows = zip(reference.tests.items(), reference.values, outcomes, strict=True)
+        return self._judge([self._compare(name, test, value, outcome) for (name, test), value, outcome in rows])
 
     def _compare(self, name: str, test: HiddenTest, expected: bytes | None, outcome: Outcome) -> dict:
         """The evidence of one test: the value of the answer compared with the value of the reference."""
         reason, content = outcome
+        if expected is None:
+            return result(name, "reference failed")
         if reason != "value":
             return result(name, reason, str(content))
-        if content == expected:
+        if content == expected and self.rules == "sweet_rl":
             return result(name)
-        return self._compare_trees(name, expected, cast(bytes, content))
-
-    def _compare_trees(self, name: str, expected: bytes | None, content: bytes) -> dict:
         try:
-            got = decode(content)
+            tree, got = decode(expected), decode(cast(bytes, content))
         except ValueError:
             return result(name, *NO_RESULT)
-        tree = decode(cast(bytes, expected))
-        if self.equal(tree, got):
+        if self.equal(tree, got, test):
             return result(name)
         return result(name, "wrong value", f"expected {preview(tree)}, got {preview(got)}")
 
-    def equal(self, expected, got) -> bool:
+    def equal(self, expected, got, test: HiddenTest) -> bool:
         """Whether the tree of an answer's value stands for the reference's."""
         return same(expected, got)
 
@@ -189,19 +177,17 @@ class CodeGrader(AbstractContextManager):
         reference = read_reference(task)
         if reference.ungradable:
             return reference
-        first: list[bytes] = []
+        runs = []
         for seed in SEEDS:
             outcomes = self._run("reference", seed, reference, [task.ground_truth])
             for name, (reason, content) in zip(reference.tests, outcomes, strict=True):
                 if reason != "value":
                     return replace(reference, ungradable=f"the reference fails {name}: {reason}: {content!s}")
-            values = [cast(bytes, content) for _, content in outcomes]
-            first = first or values
-            for name, one, other in zip(reference.tests, first, values, strict=True):
-                if one != other and not same(decode(one), decode(other)):
-                    reason = f"the reference gives different results for {name} on two runs"
-                    return replace(reference, ungradable=reason)
-        return replace(reference, values=first)
+            runs.append([cast(bytes, content) for _, content in outcomes])
+        for name, one, other in zip(reference.tests, *runs, strict=True):
+            if one != other and not same(decode(one), decode(other)):
+                return replace(reference, ungradable=f"the reference gives different results for {name} on two runs")
+        return replace(reference, values=runs[0])
 
     def _run(self, role: str, seed: int, reference: Reference, texts: list[str]) -> list[Outcome]:
         """The outcomes of the tests on one code, in a process of its role."""
@@ -209,25 +195,20 @@ class CodeGrader(AbstractContextManager):
         job = Job(texts, reference.packed, len(reference.tests), called, self.scope)
         return self._pool.run(role, seed, job, imported_names("\n".join(texts)) | reference.imports)
 
-    def _judge(self, tests: list[dict], ungradable: str | None = None) -> Grade:
-        evidence = {"level": self.level, "tests": tests}
-        if self.rules != "sweet_rl":
-            evidence["rules"] = self.rules
-        if ungradable:
-            return Grade(None, ungradable=ungradable, evidence=evidence)
+    def _judge(self, tests: list[dict]) -> Grade:
         failure = next((test["reason"] for test in tests if not test["passed"]), None)
-        return Grade(sum(test["passed"] for test in tests) / len(tests), failure, evidence=evidence)
+        return Grade(sum(test["passed"] for test in tests) / len(tests), failure, evidence=self._evidence(tests))
+
+    def _evidence(self, tests: list[dict]) -> dict:
+        evidence = {"level": self.level, "tests": tests}
+        return evidence if self.rules == "sweet_rl" else evidence | {"rules": self.rules}
 
     def _all_failed(self, reference: Reference, reason: str, message: str | None = None) -> Grade:
         return self._judge([result(name, reason, message) for name in reference.tests])
 
     def close(self) -> None:
-        """End every process of the grader. It cannot be used afterwards."""
         self._executor.shutdown(cancel_futures=True)
         self._pool.close()
-
-    def __exit__(self, *_):
-        self.close()
 
 
 def result(name: str, reason: str | None = None, message: str | None = None) -> dict:

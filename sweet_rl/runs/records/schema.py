@@ -177,7 +177,7 @@ class Trajectory(_Record):
         failure: {kind, message, side} of a dialogue that failed.
         parts: the dialogue as the model saw it.
         tokenizer: fingerprint of the tokenizer of all token ids.
-        grade: evidence for the reward (`protocols.Grade.as_dict`).
+        grade: evidence for the reward (`domain.Grade.as_dict`).
         usage: tokens by side: {"agent": {"prompt_tokens", "completion_tokens"}, "human": ...}; null if not known.
         leaks: number of the human's replies that gave the reference solution away.
         human: {name, hash} of the simulated human (`Domain.human_identity`).

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from sweet_rl.dialogues import released
 from sweet_rl.dialogues.mini.tasks import make_tasks
 from sweet_rl.method.critics import CriticFlags
 from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.models.weights import model_path
-from sweet_rl.runs.records import Task, Trajectory
+from sweet_rl.runs.records import Trajectory
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import ROOT, Result, read_rows, write_rows
 from tests.support.other_tools import (
@@ -23,14 +21,11 @@ from tests.support.other_tools import (
     graded_by_scripts,
     needs,
     plays_colbench,
-    plays_released,
     run_tool,
     tool,
     write_colbench_tasks,
 )
 from tests.support.perturbed_model import save_perturbed_mini
-from tests.support.protocol_files import BACKEND, protocol_files
-from tests.support.released_files import TASKS
 
 pytestmark = [pytest.mark.slow, needs("vf-eval", "verifiers")]
 
@@ -101,38 +96,6 @@ def test_colbench_with_a_model_as_the_human_equals_the_scripts(tmp_path):
     for body in asked:  # the temperature of the run is the agent's
         assert body["temperature"] == (0 if "<hidden_code>" in body["messages"][-1]["content"] else 0.5)
     assert {t["agent"]["trainable"] for e in read_rows(traces_of(tmp_path)) for t in e["traces"]} == {True, False}
-
-
-# vf-eval in a process that has the hashes of our own texts
-WITH_OWN_TEXTS = """
-import pathlib, sys
-import pytest
-from sweet_rl.dialogues import released
-from tests.support.protocol_files import BACKEND, protocol_files
-from verifiers.v1.cli.eval.main import main
-protocol_files(pathlib.Path.cwd(), pytest.MonkeyPatch(), released, BACKEND)
-sys.exit(main())
-"""
-
-
-def test_under_the_released_protocol_requests_and_dialogues_equal_those_of_the_scripts(tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, released, BACKEND)
-    (tmp_path / "program.py").write_text(WITH_OWN_TEXTS)
-    write_rows(tmp_path / "tasks.jsonl", TASKS)
-    flags = ("task-type", "code", "protocol", "released", "protocol-files", files)
-    words = [f"--env.taskset.{word}" if place % 2 == 0 else word for place, word in enumerate(flags)]
-    with ApiServer(plays_released([Task.from_dict(row) for row in TASKS])) as server:
-        done = evaluate(
-            tmp_path, server.url, *words, "--env.human.model", MODEL,
-            program=(sys.executable, tmp_path / "program.py"),
-        )  # fmt: skip
-        assert done.code == 0, done.err
-        theirs = sorted(str(body["messages"]) for _, body in server.requests)
-        server.requests.clear()
-        ours = graded_by_scripts(tmp_path, server.url, MODEL, protocol="released", protocol_files=files)
-        assert theirs == sorted(str(body["messages"]) for _, body in server.requests)
-    assert rows_of(tmp_path) == ours
-    assert sorted(row["reward"] for row in ours.values()) == [0, 1]
 
 
 def test_a_dead_server_gives_no_reward(folder):
@@ -211,15 +174,3 @@ def test_the_critic_of_the_manual_gives_credit_and_a_model_that_is_told_how_to_a
         (trace,) = episode["traces"]
         assert trace["ok"] and trace["metrics"]["success"] == 1.0
         assert len(trace["info"]["turn_credit"]) == 2 and any(trace["info"]["turn_credit"])
-
-
-def test_an_episode_whose_turns_cannot_be_scored_has_no_reward(folder):
-    cut = chat_reply("", reason="length")  # nothing was said, so there is no token to score
-    with ApiServer(lambda body: cut if len(body["messages"]) == 1 else chat_reply("I WANT TO ANSWER: x")) as server:
-        done = evaluate(
-            folder, server.url, "-n", "1", "--env.critic.critic-type", "pmi", "--env.critic.model-id", "mini"
-        )
-    assert done.code == 0, done.err
-    (episode,) = read_rows(traces_of(folder))
-    (trace,) = episode["traces"]
-    assert not episode["ok"] and not trace["rewards"] and "success" not in trace["metrics"]

@@ -1,7 +1,6 @@
 """Pages drawn by a real browser: pictures, scripts, layouts, replaced browsers."""
 
 import io
-import json
 import os
 import signal
 import struct
@@ -60,15 +59,6 @@ def test_a_long_page_is_drawn_whole_and_a_very_long_one_is_cut(alone):
         assert pixel(rendered.png, 200, 99) == RED
 
 
-def test_a_screen_high_element_stays_as_high_as_the_screen_on_a_long_page(alone):
-    rendered = alone.render(
-        "<!doctype html><body style='margin:0'><div style='height:100vh;background:red'></div>"
-        "<div style='height:400px;background:blue'></div>"
-    )
-    assert rendered.height == 700
-    assert pixel(rendered.png, 5, 298) == RED and pixel(rendered.png, 5, 302) == BLUE
-
-
 def test_animations_are_drawn_at_their_end_and_endless_ones_at_their_start(alone):
     page = """<style>@keyframes in{from{opacity:0}to{opacity:1}} @keyframes go{to{margin-left:300px}}
     p,div{height:50px;margin:0} p{animation:in 99s forwards;background:red}
@@ -92,12 +82,6 @@ def test_the_play_script_styles_a_page_with_its_own_colours(alone):
     <body class="bg-[#abcdef]"><div class="bg-brand h-20"></div></body>"""
     png = alone.render(page).png
     assert pixel(png, 200, 40) == (0x12, 0x34, 0x56) and pixel(png, 200, 250) == (0xAB, 0xCD, 0xEF)
-
-
-def test_a_range_of_versions_in_tailwinds_address_is_styled_as_the_version_is(alone):
-    pages = [PAGE.replace("@2.2.19", version) for version in ("@2.2.19", "@^2", "@~2.2", "@2.x")]
-    assert len({alone.render(page).png for page in pages}) == 1
-    assert alone.render(PAGE.replace("@2.2.19", "@1.9.6")).png != alone.render(PAGE).png
 
 
 def test_each_page_has_a_storage_and_an_address_of_its_own(alone):
@@ -179,16 +163,3 @@ def test_browsers_end_with_a_process_that_is_killed_and_leave_no_files(tmp_path)
         while (left := os.listdir(folder)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert left == [] and os.listdir(tmp_path) == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not COLBENCH.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
-def test_colbench_pages_are_styled_and_the_same_bytes_from_another_browser(renderer):
-    """Eight of them; all of them: benchmarks/rendering.py."""
-    pages = [json.loads(line)["ground_truth"] for line in COLBENCH.read_text("utf-8").splitlines()[:8]]
-    first = [rendered.png for rendered in renderer.render_all(pages)]
-    with renderer_or_skip(workers=1, cache=0, timeout=120) as other:
-        second = [rendered.png for rendered in other.render_all(pages)]
-    assert None not in first and first == second
-    assert len(set(first)) == len(set(pages))
-    assert renderer.render(pages[0].replace("tailwind.min.css", "")).png != first[0]

@@ -63,56 +63,26 @@ def grader():
 
 STATES = {
     "a module": "import math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f():\n    return math.seen",
-    "a module, by name": "import math\nsetattr(math, 'seen', getattr(math, 'seen', 0) + 1)\ndef f(): return math.seen",
     "builtins": "b = print.__self__\nb.seen = getattr(b, 'seen', 0) + 1\ndef f():\n    return b.seen",
-    "a module's module": "import re\nre.enum.seen = vars(re.enum).get('seen', 0) + 1\ndef f(): return re.enum.seen",
     "a pattern": "def f():\n    match f:\n        case object(__globals__=g): b = g['__builtins__']\n"
     "    b['seen'] = b.get('seen', 0) + 1\n    return b['seen']",
-    "a traceback": "def f():\n    try: 1 / 0\n    except Exception as e: b = e.__traceback__.tb_frame.f_builtins\n"
-    "    b['seen'] = b.get('seen', 0) + 1\n    return b['seen']",
-    "a generator": "def f():\n    b = (i for i in []).gi_frame.f_builtins\n    b['seen'] = b.get('seen', 0) + 1\n"
-    "    return b['seen']",
-    "random": "import random\nn = random.seen = getattr(random, 'seen', 0) + 1\ndef f(): return n",
     "decimal": "import decimal\ndecimal.getcontext().prec += 1\ndef f(): return decimal.getcontext().prec - 28",
-    "copy": "import copy, math\nclass A:\n    def __reduce_ex__(s, p): return (lambda: math, (), (None, {'seen': 1}))\n"
-    "n = 2 if hasattr(math, 'seen') else 1\ndef f():\n    copy.copy(A())\n    return n",
-    "wraps": "import functools, math\ndef g(): pass\ng.seen = 1\nn = 2 if hasattr(math, 'seen') else 1\n"
-    "def f():\n    functools.update_wrapper(math, g)\n    return n",
-    "annotations": "from typing import get_type_hints\nimport math\ndef g(x: \"setattr(math, 'seen', 1)\"): pass\n"
-    "n = 2 if hasattr(math, 'seen') else 1\ndef f():\n    try: get_type_hints(g)\n    except Exception: pass\n"
-    "    return n",
-    "formatter": "import string, math\nn = 2 if hasattr(math, 'seen') else 1\ndef f():\n"
-    "    string.Formatter().get_field('0.__builtins__', [f], {}) if 0 else setattr(math, 'seen', 1)\n    return n",
     "abstract registry": "import collections.abc\nn = 2 if isinstance(3.5, collections.abc.Sized) else 1\n"
     "def f():\n    collections.abc.Sized.register(float)\n    return n",
     "numpy's settings": "import numpy as np\nn = 2 if np.geterr()['over'] == 'ignore' else 1\n"
     "np.seterr(over='ignore')\ndef f(): return n",
-    "numpy's chance": "import numpy as np\nstart = np.random.get_state()[1][0]\nn = 2 if start == 7 else 1\n"
-    "np.random.seed(7)\ndef f(): return n",
     "memory by its address": "import numpy as np\ndef f():\n    v = (1 << 40) + 1\n"
     "    A = type('A', (), {'_' + '_array_interface_' + '_': dict(data=(id(f.__code__.co_consts[1]) + 24, False),"
     " typestr='<u4', shape=(1,), version=3)})\n    a = np.array(A(), copy=False)\n    a += 1\n    return 1",
-    "numpy's modules": "import numpy as np\nnp.linalg.seen = getattr(np.linalg, 'seen', 0) + 1\n"
-    "def f(): return np.linalg.seen",
     "lists of urllib": "import urllib.parse\nu = urllib.parse.uses_netloc\nn = u.count('seen') + 1\n"
     "u.append('seen')\ndef f(): return n",
     "patterns": "import re\ndef f():\n    try:\n        re.match('qz', '', 0.0)\n        return 2\n"
     "    except TypeError:\n        re.match('qz', '')\n        return 1",
-    "addresses": "from urllib.parse import urlsplit\ndef f():\n    urlsplit('http://a/')\n"
-    "    return sum(urlsplit.cache_info()[:2])",
-    "a module's text": "import math\nn = 2 if 'evil' in str(math) else 1\ndef f():\n    math.__init__('evil')\n"
-    "    return n",
-    "relative": "__name__ = 'math.x'\nimport math\nn = 2 if hasattr(math, 'seen') else 1\n"
-    "try: from .math import sin\nexcept ImportError: pass\nmath.seen = 1\ndef f(): return n",
-    "star": "from math import *\nimport math\nmath.seen = getattr(math, 'seen', 0) + 1\ndef f(): return math.seen",
 }  # fmt: skip
 
 
 # What tests of one answer share, because they share a process.
-SHARED_BY_TESTS = {
-    "decimal", "abstract registry", "numpy's settings", "numpy's chance", "lists of urllib", "patterns", "addresses",
-    "a module's text",
-}  # fmt: skip
+SHARED_BY_TESTS = {"decimal", "abstract registry", "numpy's settings", "lists of urllib", "patterns"}
 
 
 @pytest.mark.parametrize("name", [name for name in STATES if name not in SHARED_BY_TESTS])
@@ -136,42 +106,11 @@ POISONS = {
         f"import re\nA = type('A', (int,), {LYING % 0})\ndef f(x):\n    re.match('[a-z]', 'X', A(2))\n    return 0",
         "import re\ndef f(x):\n    return re.match('[a-z]', 'X') is None",
     ),
-    "formats of dates": (
-        f"import datetime\nA = type('A', (str,), {LYING % repr('%Y-%m-%d')})\ndef f(x):\n"
-        "    datetime.datetime.strptime('2024', A('%Y'))\n    return 0",
-        "import datetime\ndef f(x):\n    return datetime.datetime.strptime('2024-03-04', '%Y-%m-%d').day",
-    ),
-    "what prints": (
-        "from typing import Optional\ndef f(x):\n    Optional.__init__(lambda s, p: 'EVIL')\n    return 0",
-        "from typing import Optional\ndef f(x):\n    return str(Optional[int])",
-    ),
-    "types": (
-        "from typing import List\ndef f(x):\n    List.__init__(dict, 1, name='EVIL')\n    return 0",
-        "from typing import List\ndef f(x):\n    return isinstance([], List)",
-    ),
     "a metaclass": (
         "from typing import Type\nfrom datetime import datetime\nclass M(Type): pass\ndef f(x):\n"
         "    S = M('S', (str,), {'__eq__': lambda a, b: True, '__ne__': lambda a, b: False,"
         " '__hash__': lambda a: hash('%Y-%m-%d')})\n    datetime.strptime('01-02-2003', S('%d-%m-%Y'))\n    return 0",
         "from datetime import datetime\ndef f(x):\n    return datetime.strptime('2020-02-03', '%Y-%m-%d').day",
-    ),
-    "unions": (
-        "from typing import List, Union\ndef f(x):\n    List[Union[str, int]]\n    return 0",
-        "from typing import List, Union\ndef f(x):\n    return str(List[Union[int, str]])",
-    ),
-    "a copy that is a class": (
-        "import re\nfrom collections import Counter\nT = Counter.copy(int)\n"
-        "X = T('X', (int,), {n: lambda s, o=0: 0 for n in ('__and__', '__or__', '__rand__', '__ror__', '__index__')})\n"
-        "for k in (10, 18, 26): T(re.I)(X(k))\ndef f(x): return 0",
-        "import re\ndef f(x): return re.findall('^a.b', 'A\\nb', re.I | re.S | re.M)",
-    ),
-    "what is thrown away": (
-        "def arm():\n    def g(box):\n        try: yield\n        except GeneratorExit: pass\n        arm()\n"
-        "        try: raise\n        except BaseException as e:\n"
-        "            if type(e) is not RuntimeError and type(e) is not GeneratorExit: e.args = ('EVIL',)\n"
-        "    box = []\n    it = g(box)\n    box.append(it)\n    next(it)\ndef f(x):\n    arm()\n    return 0",
-        "def f(x):\n    try: raise ValueError('bad input')\n    except ValueError as err:\n"
-        "        rows = [[i] for i in range(3000)]\n        return str(err)",
     ),
     "a finalizer": (
         "def arm(*_):\n    try: raise\n    except BaseException as e:\n"
@@ -184,37 +123,6 @@ POISONS = {
         "def f(x):\n    global keep\n    keep = bytes(200 << 20)\n    return 0",
         "def f(x):\n    try: return len(bytes(200 << 20))\n    except Exception: return None",
     ),
-    "memory, by names of encodings": (
-        "def f(x):\n    keep = []\n    for i in range(40):\n        keep.append([bytes(319) for _ in range(2900)])\n"
-        "        try: bytes('a', str(i) + 'q' * (300 - len(str(i))))\n        except LookupError: pass\n    return 0",
-        "def f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
-    ),
-    "memory, by formats of dates": (
-        "import datetime\ndef f(x):\n    big = bytes(31 << 20)\n    big = None\n    keep = []\n"
-        "    fill = [bytes(600) for _ in range(20000)] + [bytes(6000) for _ in range(100)]\n    for i in range(6):\n"
-        "        keep.append(bytes(31 << 20))\n"
-        "        datetime.datetime.strptime('2020' + str(i) * 300, '%Y' + str(i) * 300)\n    return 0",
-        "import datetime\ndef f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
-    ),
-    "memory, by what is printed": (
-        "def f(x):\n    for i in range(1000000): print(end='')\n    return 0",
-        "def f(x):\n    try: return len(bytes(250 << 20))\n    except Exception: return None",
-    ),
-    "memory, by names": (
-        "def f(x): return 0\n" + "\n".join(f"a{i} = 0" for i in range(7000)),
-        "def f(x):\n    try: return len(bytes(256 << 20))\n    except Exception: return None",
-    ),
-    "errors for want of memory": (  # from Python 3.12 on one and the same, when there are too many
-        "def f(x):\n    keep = []\n    for i in range(40):\n        try: bytes(1 << 45)\n"
-        "        except MemoryError as e: keep.append(e)\n    return 0",
-        "def f(x):\n    keep = []\n    for i in range(2):\n        try: bytes(1 << 45)\n"
-        "        except MemoryError as e: keep.append(e)\n    return keep[0] is keep[1]",
-    ),
-    "addresses": (
-        f"from urllib.parse import urlsplit\nA = type('A', (str,), {LYING % repr('http://a.org/b')})\ndef f(x):\n"
-        "    urlsplit(A('ftp://evil'))\n    return 0",
-        "from urllib.parse import urlsplit\ndef f(x):\n    return urlsplit('http://a.org/b').netloc",
-    ),
 }
 
 
@@ -224,13 +132,6 @@ def test_what_a_module_remembers_of_one_answer_is_not_given_to_the_next(grader, 
     poison, honest = POISONS[name]
     assert grade(grader, "def f(x): return 0", poison, {"a": "f(1)"}).reward == 1.0
     assert grade(grader, honest, honest, {"a": "f(1)"}).reward == 1.0
-
-
-def test_objects_of_a_test_call_are_no_way_to_change_a_class_for_others(grader):
-    reference = "from collections import Counter\ndef f(x): return x.most_common(1)[0][0]"
-    lying = "def f(x):\n    type(x).most_common = lambda *_: [('EVIL', 1)]\n    return 'a'"
-    assert grade(grader, reference, lying, {"a": "f(Counter('aab'))", "b": "f(Counter('aab'))"}).reward == 1.0
-    assert grade(grader, reference, reference, {"a": "f(Counter('aab'))"}).reward == 1.0
 
 
 def test_no_answer_reads_what_an_earlier_one_returned(grader):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sweet_rl.dialogues.backend.extract_code import code_candidates, function_name, imported_names
+from sweet_rl.dialogues.backend.extract_code import code_candidates
 from sweet_rl.dialogues.frontend.extract_page import answered_page, extract_page, without_pages
 
 CODE = "def f(x):\n    return x + 1\n"
@@ -58,6 +58,7 @@ PROGRAMS = {  # the answer, and the program in it; None: none
     "the marker after the code": (f"{fenced(CODE)}I WANT TO ANSWER: the code above", CODE),
     "special tokens of a server": (f"{fenced(CODE)}<|im_end|>", CODE),
     "spaces that are none": (fenced(CODE.replace("    ", "\xa0" * 4).replace(" +", "\u200b +")), CODE),
+    "commands of a notebook": (fenced(f"import re\n%matplotlib inline\n!pip i x\n{CODE}"), f"import re\n{CODE}"),
     "no program": ("I do not know.", None),
     "another function alone": (fenced("def g(x):\n    return x\n"), None),
 }  # fmt: skip
@@ -160,25 +161,6 @@ def test_typographic_spaces_and_special_tokens_stay_where_they_are_part_of_the_c
     spaced = 'def f(x):\n    return "1\u00a0000" + "<|im_end|>"\n'
     assert program(spaced) == spaced
     assert program(f"```\n{spaced}```<|im_end|>") == spaced
-
-
-def test_the_called_function_is_known_from_reference_and_tests():
-    reference = "def helper(x):\n    return x\n\ndef f(x):\n    return helper(x)\n"
-    assert function_name(reference, {"a": "f(1)"}) == "f"
-    assert function_name(reference, {"a": "sorted(f([1]))", "b": "helper(1"}) == "f"
-    assert function_name(reference, {"a": "helper('f(1)')"}) == "helper"
-    assert function_name("f = lambda x: x", {"a": "f(1)"}) == ""
-
-
-def test_imports_are_found_wherever_they_stand():
-    assert imported_names("import os, math as m\nfrom a.b import c\n  import numpy as np") == {
-        "os",
-        "math",
-        "a.b",
-        "numpy",
-    }
-    for text in ("import math; import numpy as np", "import math, \\\n    numpy", "def f(x): import numpy"):
-        assert "numpy" in imported_names(text)
 
 
 @pytest.mark.parametrize(

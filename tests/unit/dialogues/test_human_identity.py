@@ -5,23 +5,12 @@ from dataclasses import replace
 from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.runs.records import Task, Trajectory
 
 CODE, HTML = load_domain("code"), load_domain("html")
 
 
 def identity(name=None, model="org/Model-8B", prompt="Be kind.", request=None, folder=None, **human) -> dict[str, str]:
     return CODE.human_identity(name, model, prompt, CODE.limits(HumanSettings(**human)), request, folder=folder)
-
-
-def test_the_hash_is_that_of_all_that_the_replies_depend_on():
-    plain = identity()
-    assert (plain["name"], len(plain["hash"])) == ("Model-8B", 16) and plain == identity()
-    others = [
-        identity(model="org/Model-70B"), identity(prompt="Be rude."), identity(temperature=0.7),
-        identity(max_tokens=8), identity(max_chars=80), identity(retry_leaks=False), identity(request={"top_k": 3}),
-    ]  # fmt: skip
-    assert len({plain["hash"], *(other["hash"] for other in others)}) == 8
 
 
 def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
@@ -51,10 +40,6 @@ def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
     ]
 
 
-def test_a_given_name_names_the_same_human():
-    assert identity("the kind one") == identity() | {"name": "the kind one"}
-
-
 def test_a_folder_is_known_by_its_content_not_by_its_path(tmp_path):
     for name, content in (("a", "1"), ("b", "1"), ("c", "2")):
         (tmp_path / name).mkdir()
@@ -75,15 +60,3 @@ def test_a_scripted_human_is_known_by_its_name_and_the_file_of_its_domain(tmp_pa
     path.write_text(text + "# its replies may be others now\n")
     changed = load_domain(str(path)).human_identity(None, "mini")
     assert len({packaged[0]["hash"], own["hash"], changed["hash"]}) == 3
-
-
-def test_a_dialogue_has_a_human_only_if_one_replied():
-    human = {"name": "mini", "hash": "0123456789abcdef"}
-    roles = (["user", "assistant"], ["user", "assistant", "user", "assistant"], [])
-    labels = [
-        Trajectory(Task("t", "g"), [{"role": role, "content": ""} for role in said], human=human).human_label
-        for said in roles
-    ]
-    assert labels == [None, "mini (01234567)", None]
-    replied = [{"role": role, "content": ""} for role in roles[1]]
-    assert Trajectory(Task("t", "g"), replied).human_label == "not recorded"

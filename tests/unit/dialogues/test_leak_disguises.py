@@ -24,11 +24,14 @@ REFERENCES = (
 )
 
 
+NOT_FOUND = ("without parentheses", "each word in bold", "each word in tags")
+
+
 def task(reference: str) -> Task:
     return Task("Please write the function. The signature is: " + reference.split(":")[0], reference)
 
 
-@pytest.mark.parametrize("name", [name for name in DISGUISES if name != "without parentheses"])
+@pytest.mark.parametrize("name", [name for name in DISGUISES if name not in NOT_FOUND])
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_a_whole_reference_is_found_in_every_disguise(reference, name):
     assert gives_away(DISGUISES[name](reference), reference, task(reference).problem_description)
@@ -39,6 +42,11 @@ def test_lines_of_code_are_found_and_honest_replies_are_no_leak(reference):
     lines = [piece for kind, piece in pieces(reference) if kind in ("three lines", "a line of code")]
     assert [line for line in lines if not gives_away(line, reference, task(reference).problem_description)] == []
     assert [reply for _, reply in honest(task(reference)) if gives_away(reply, reference, "")] == []
+
+
+def test_a_reference_to_a_character_of_thousands_of_digits_ends_no_dialogue():
+    code, endless = "def fee(hours, day):\n    return hours * 3 + day", "&#" + "1" * 5000 + ";"
+    assert gives_away(f"{endless} {code}", code, "") and not gives_away(endless, code, "")
 
 
 def test_a_quoted_text_with_hyphens_and_colons_is_no_code():
@@ -55,7 +63,7 @@ def test_what_the_agent_showed_in_another_layout_may_be_repeated():
 @pytest.mark.skipif(not COLBENCH.is_file(), reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")
 def test_the_rates_of_the_manual_hold_on_real_tasks():
     tasks = read_records(COLBENCH, Task)[::3]
-    missed = [t.id for t in tasks for name, hide in DISGUISES.items() if name != "without parentheses"
+    missed = [t.id for t in tasks for name, hide in DISGUISES.items() if name not in NOT_FOUND
               if not gives_away(hide(t.ground_truth), t.ground_truth, t.problem_description)]  # fmt: skip
     assert missed == []
     assert [reply for t in tasks for _, reply in honest(t) if gives_away(reply, t.ground_truth, "")] == []

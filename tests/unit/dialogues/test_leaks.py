@@ -28,10 +28,6 @@ def test_code_of_the_reference_is_a_leak(reply):
     assert gives_away(reply, REFERENCE, ASKED)
 
 
-def test_the_body_of_a_function_of_one_line_is_a_leak():
-    assert gives_away("return a * b", "def area(a, b): return a * b", "Write area(a, b).")
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -51,10 +47,6 @@ def test_plain_language_comments_and_the_public_signature_are_none(reply):
 def test_code_that_the_agent_showed_itself_may_be_repeated():
     line = "fee = days * 0.25 + 1.5"
     assert not gives_away(f"Yes, {line} is right.", REFERENCE, f"{ASKED} Is it {line}?")
-
-
-def test_a_reference_that_does_not_parse_is_still_compared():
-    assert gives_away("print fee * days + (1 / 2)", "print fee * days + (1 / 2)\n", "")
 
 
 LONG = "total = alpha + beta * gamma - delta / epsilon"  # 11 tokens on a line, 5 of them operators
@@ -84,17 +76,6 @@ def test_eight_tokens_in_a_row_are_a_leak_and_seven_are_none(reply, leak):
 )
 def test_a_whole_statement_is_a_leak_if_it_is_long_enough_and_has_operators(statement, leak):
     assert gives_away(f"It is {statement} there.", f"x = 1\n{statement}\n", "") is leak
-
-
-def test_what_was_shown_excuses_only_what_it_holds():
-    two = "x = a * b + c\ny = d - e / f\n"
-    assert gives_away("y = d - e / f", two, "x = a * b + c")
-    assert not gives_away("x = a * b + c", two, "x = a * b + c")
-
-
-def test_quotation_marks_and_ticks_do_not_hide_a_leak():
-    assert gives_away("`total` = `alpha` + beta * gamma - delta", LONG, "")
-    assert gives_away('d["a"] = b + c', "d['a'] = b + c\n", "")
 
 
 def test_a_signature_and_a_docstring_are_no_part_of_the_solution():

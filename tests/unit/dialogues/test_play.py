@@ -125,28 +125,6 @@ def test_a_mistake_in_the_rules_is_the_domains_and_not_the_agents(tiny_agent):
     assert (failure["side"], failure["kind"]) == ("domain", "AttributeError") and "over" in failure["message"]
 
 
-@pytest.mark.parametrize("error", [ModelError("server", "gone"), KeyError("x")])
-def test_whatever_the_rules_raise_is_a_failure_of_the_domain(error):
-    class Odd(AnswerEnvironment):
-        def step(self, completion, prompt_text=None):
-            raise error
-
-    setup = DialogueSetup(SeedAgent(), SeedHuman(), partial(begin, rules=Odd), SAMPLING)
-    failure = asyncio.run(play(TASKS[0], 0, setup)).failure
-    assert failure["side"] == "domain" and failure["kind"] in (type(error).__name__, "server")
-
-
-def test_rules_that_cannot_begin_fail_their_own_dialogue():
-    class Odd(AnswerEnvironment):
-        def __init__(self, task, agent_prompt, max_turns=10):
-            raise LookupError("no such clause")
-
-    setup = DialogueSetup(SeedAgent(), SeedHuman(), partial(begin, rules=Odd), SAMPLING)
-    trajectory = asyncio.run(play(TASKS[0], 0, setup))
-    assert (trajectory.ending, trajectory.dialogue_history, trajectory.answer) == ("failed", [], None)
-    assert trajectory.failure == {"kind": "LookupError", "message": "no such clause", "side": "domain"}
-
-
 def test_a_refused_key_ends_the_run_with_a_message(tiny_agent):
     with pytest.raises(UserError, match="human: .*key"):
         played(tiny_agent, BrokenHuman(ModelError("auth", "wrong")))
@@ -162,27 +140,6 @@ def test_a_dialogue_that_outgrows_the_context_ends_with_a_turn_in_which_the_agen
         last = trajectory.dialogue_history[-1]
         assert (last["role"], last["content"], last["finish_reason"]) == ("assistant", "", "context")
         assert sum(part["train"] for part in trajectory.parts) == trajectory.turns - 1
-
-
-def test_a_human_whose_context_is_too_short_is_no_fault_of_the_agent():
-    trajectory = dialogue_of(human=BrokenHuman(ModelError("context", "too long")), task=TASKS[3])
-    assert (trajectory.ending, trajectory.failure["side"]) == ("failed", "human")
-
-
-def test_who_chooses_gets_the_prompt_and_the_tokenizer_of_the_candidates(tiny_agent):
-    seen = []
-
-    async def choose(task, messages, prompt, completions, tokenizer):
-        seen.append((messages, prompt, tokenizer))
-        return 0
-
-    async def work(agent):
-        await play(TASKS[0], 0, replace(collaboration(agent), choose=choose))
-        return agent.chat
-
-    chat = with_model(tiny_agent, work)
-    assert len(seen) == 3
-    assert all(prompt == chat.prompt(messages) and name == chat.fingerprint for messages, prompt, name in seen)
 
 
 class SeedAgent:
@@ -218,25 +175,10 @@ def texts(trajectory: Trajectory) -> list[str]:
     return [message["content"] for message in trajectory.dialogue_history[1:]]
 
 
-def test_the_same_seed_task_and_sample_give_the_same_dialogue():
-    assert dialogue_of() == dialogue_of()
-
-
 def test_another_seed_another_sample_and_another_task_give_another_dialogue():
     given = [dialogue_of(), dialogue_of(seed=4), dialogue_of(sample=1), dialogue_of(TASKS[1])]
     for turn in range(5):
         assert len({texts(trajectory)[turn] for trajectory in given}) == 4
-
-
-def test_every_turn_and_each_side_has_a_seed_of_its_own():
-    numbers = [text.removeprefix("human ").removeprefix("I WANT TO ANSWER:") for text in texts(dialogue_of())]
-    assert len(set(numbers)) == len(numbers) == 5
-
-
-def test_the_settings_of_sampling_reach_the_agent():
-    agent = SeedAgent()
-    dialogue_of(agent=agent)
-    assert {(s.temperature, s.top_p, s.max_tokens, s.n) for s in agent.samplings} == {(0.5, 0.9, 7, 1)}
 
 
 def test_tokens_and_leaks_are_counted_by_side():
@@ -245,17 +187,6 @@ def test_tokens_and_leaks_are_counted_by_side():
         "agent": {"prompt_tokens": 30, "completion_tokens": 9}, "human": {"prompt_tokens": 8, "completion_tokens": 4},
     }  # fmt: skip
     assert trajectory.leaks == 2
-
-
-def test_tokens_that_one_reply_did_not_count_are_not_known_for_the_dialogue():
-    class Human(SeedHuman):
-        async def reply(self, task, dialogue, seed):
-            counted = len(dialogue) > 2
-            return HumanReply("h", prompt_tokens=4 if counted else None, completion_tokens=2)
-
-    usage = dialogue_of(human=Human()).usage
-    assert usage["human"] == {"prompt_tokens": None, "completion_tokens": 4}
-    assert Trajectory.from_dict(dialogue_of(human=Human()).to_dict()).usage == usage
 
 
 def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counted():
@@ -270,17 +201,6 @@ def test_the_candidate_that_is_chosen_is_played_and_the_tokens_of_all_are_counte
     assert seen == [(TASKS[0], 1, None, 4, None), (TASKS[0], 3, None, 4, None)]
     assert texts(played)[0] == str(agent.samplings[0].seed + 2)
     assert played.usage["agent"] == {"prompt_tokens": 20, "completion_tokens": 24}
-    with pytest.raises(ValueError, match="choose"):
-        dialogue_of(n=2)
-
-
-def test_a_failing_critic_fails_the_dialogue_on_its_own_side():
-    async def choose(*given):
-        raise ModelError("engine", "broken")
-
-    trajectory = dialogue_of(choose=choose)
-    assert trajectory.failure == {"kind": "engine", "message": "broken", "side": "critic"}
-    assert trajectory.ending == "failed" and trajectory.turns == 0
 
 
 def test_a_failure_shows_no_secret(monkeypatch, caplog):
@@ -311,10 +231,6 @@ def test_the_oracle_s_word_is_recorded_with_each_turn_and_shown_to_no_side():
     assert words == ["word 1", None, "word 5"]
     assert [place for _, place, _ in seen] == [1, 3, 5] and seen[0][2] == texts(trajectory)[0]
     assert texts(trajectory) == texts(dialogue_of())
-
-
-def test_the_id_names_the_task_and_the_sample():
-    assert dialogue_of(sample=7).id == f"{TASKS[0].id}-7" == trajectory_id(TASKS[0], 7)
 
 
 def test_a_failed_released_dialogue_keeps_its_last_reply_as_it_was_sampled(tiny_agent):

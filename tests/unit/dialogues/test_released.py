@@ -18,7 +18,6 @@ from sweet_rl.dialogues.released import (
     ReleasedEnvironment,
     ReleasedPageHuman,
     protocol_text,
-    shown_and_sampled,
     text_values,
 )
 from sweet_rl.models.base import Completion, ModelError
@@ -26,7 +25,6 @@ from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import ModelSettings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.paths import cache_folder
 from sweet_rl.runs.records import Task
 
 TASK = Task("a fee of a parcel", "def fee(w):\n    return 2 * w", {"test1": "fee(1)"})
@@ -64,16 +62,7 @@ def test_the_instructions_are_a_system_message_as_they_stand_and_the_description
     ],
 )
 def test_a_reply_is_shown_between_its_first_two_markers(text, shown, sampled):
-    assert shown_and_sampled(text) == (shown, sampled)
-
-
-def test_ids_that_are_not_those_of_the_kept_text_are_left_out():
-    environment = ReleasedEnvironment(TASK, PROMPT)
-    environment.step(said("OUTPUT:aOUTPUT:b", [1, 2, 3]))
-    assert "token_ids" not in environment.dialogue[-1] and environment.dialogue[-1]["output"] == "OUTPUT:a"
-    environment.add_human_reply("go on")
-    environment.step(said("OUTPUT:a", [1, 2]))
-    assert environment.dialogue[-1]["token_ids"] == [1, 2]
+    assert ReleasedEnvironment(TASK, PROMPT).shown_and_sampled(said(text), None) == (shown, sampled)
 
 
 def test_the_agent_sees_of_its_earlier_replies_what_the_human_saw():
@@ -100,31 +89,6 @@ def test_a_marker_that_is_not_shown_ends_nothing():
 def test_the_tenth_reply_without_a_marker_is_graded_whole():
     environment = played(*["Which unit?"] * 9, "thought OUTPUT: def fee(w): ...")
     assert (environment.turns, environment.ending, environment.answer) == (10, "turn_limit", " def fee(w): ...")
-
-
-def test_a_dialogue_of_ten_turns_is_seen_message_by_message():
-    environment = played(*[f"question {n}" for n in range(9)])
-    expected = [{"role": "system", "content": PROMPT}, {"role": "user", "content": "a fee of a parcel"}]
-    for number in range(9):
-        expected += [
-            {
-                "role": "assistant",
-                "content": f"question {number}",
-                "output": f"question {number}",
-                "finish_reason": "stop",
-                "templated": True,
-            },
-            {"role": "user", "content": "two per kilo"},
-        ]
-    assert environment.observe() == expected
-
-
-def test_an_ended_dialogue_takes_no_message():
-    environment = played("I WANT TO ANSWER:x")
-    with pytest.raises(ValueError, match="has ended"):
-        environment.step(said("more"))
-    with pytest.raises(ValueError, match="the human replies only"):
-        environment.add_human_reply("yes")
 
 
 BRACES = Task("a fee {w} of {0}", "def fee(w):\n    return {1: 2 * w}[1]", {"test1": "fee(1)"})
@@ -184,11 +148,6 @@ def test_a_leak_is_counted_and_passes(said, leaks):
     assert (found.text, found.leaks, found.prompt_tokens, found.completion_tokens) == (said, leaks, 7, 5)
 
 
-def test_a_thought_and_spaces_pass_as_they_stand_and_an_empty_reply_is_one():
-    assert reply(Model(" <think>a</think> b ")).text == " <think>a</think> b "
-    assert reply(Model("")).text == ""
-
-
 @pytest.mark.parametrize(("kind", "status"), [("refused", 400), ("context", 400), ("filtered", 400), ("context", None)])
 def test_a_bad_request_has_no_response_and_is_said_once(kind, status, caplog):
     human = ReleasedCodeHuman(Model(refused(kind, status)), TEMPLATE)
@@ -216,10 +175,6 @@ def test_the_kind_of_a_picture_is_that_of_the_models_name(tmp_path, name, kind, 
 
 TEXT = "Ask, then answer.\n{dialogue_history}"
 FILE = ProtocolFile("prompts/own.txt", hashlib.sha256(TEXT.encode()).hexdigest())
-
-
-def copy_of(file: ProtocolFile):
-    return cache_folder("protocol") / released.COMMIT / file.path
 
 
 @pytest.fixture
@@ -256,21 +211,6 @@ def test_a_file_is_downloaded_once_by_its_commit_and_the_licence_is_said_then(hu
     assert asked == [f"/{released.REPOSITORY}/{released.COMMIT}/prompts/own.txt"]
 
 
-def test_another_hash_is_refused_and_not_kept(hub):
-    _, content = hub
-    content["text"] = TEXT + " "
-    with pytest.raises(UserError, match="its SHA-256 is"):
-        protocol_text(FILE)
-    assert not (copy_of(FILE)).exists()
-
-
-def test_a_copy_that_was_changed_is_refused(hub):
-    protocol_text(FILE)
-    (copy_of(FILE)).write_text("other")
-    with pytest.raises(UserError, match="is not the file of the released protocol"):
-        protocol_text(FILE)
-
-
 def test_a_folder_holds_the_files_under_their_paths(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/own.txt").write_text(TEXT)
@@ -278,15 +218,8 @@ def test_a_folder_holds_the_files_under_their_paths(tmp_path):
     (tmp_path / "prompts/own.txt").write_text("other")
     with pytest.raises(UserError, match="its SHA-256 is"):
         protocol_text(FILE, str(tmp_path))
-    with pytest.raises(UserError, match="--protocol_files: .*cannot be read"):
+    with pytest.raises(UserError, match="cannot be read.*--protocol_files"):
         protocol_text(FILE, str(tmp_path / "none"))
-
-
-def test_without_a_network_the_folder_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(released, "ADDRESS", "http://127.0.0.1:1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(UserError, match="cannot be downloaded.*--protocol_files"):
-        protocol_text(FILE)
 
 
 def test_the_sentences_are_read_from_the_function_in_their_order_and_nothing_runs():
@@ -301,5 +234,4 @@ async def invoke_model(a, b="x"):
     raise SystemExit({"text": "third one", "other": "not this"})
 """
     assert text_values(source, "invoke_model") == ["first one", "second one", "third one"]
-    with pytest.raises(ValueError, match="there is no function gone"):
-        text_values(source, "gone")
+    assert text_values(source, "gone") == []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sweet_rl.dialogues import LLMHuman
-from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence, transcript
+from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.models.prompts import load_prompt
 from sweet_rl.models.texts.chat import ChatFormat
@@ -62,11 +62,6 @@ def test_a_leak_is_asked_for_again_and_counted():
     assert ["words only" in messages[0]["content"] for messages, _ in calls] == [False, True, True]
 
 
-def test_a_higher_temperature_stays_when_the_model_is_asked_again():
-    _, calls = reply_of(LEAK, "Three.", temperature=1.0)
-    assert [sampling.temperature for _, sampling in calls] == [1.0, 1.0]
-
-
 def test_a_human_who_only_leaks_ends_with_a_sentence_without_code():
     reply, calls = reply_of(LEAK)
     assert (reply.text, reply.leaks, len(calls)) == (WITHOUT_CODE, 4, 4)
@@ -115,22 +110,3 @@ def test_reasoning_that_the_prompt_has_opened_is_not_the_humans_reply(reason):
     else:
         with pytest.raises(ModelError, match="empty reply twice"):
             asyncio.run(human.reply(TASK, DIALOGUE, 5))
-
-
-def test_a_sentence_that_ends_exactly_at_the_limit_is_kept():
-    assert cut_at_sentence("One. Two.", 9) == "One. Two."
-    assert cut_at_sentence("One. Two. Three.", 9) == "One. Two."
-    assert cut_at_sentence("One. Two. Three.", 8) == "One."
-    assert cut_at_sentence("first line\nsecond line", 15) == "first line"
-
-
-def test_the_seed_and_the_length_that_are_given_are_used():
-    reply, ((_, sampling),) = reply_of("One. Two.", seed=9, max_tokens=11, max_chars=5, temperature=0.3)
-    assert (reply.text, sampling.seed, sampling.max_tokens, sampling.temperature) == ("One.", 9, 11, 0.3)
-
-
-def test_a_transcript_leaves_out_the_instructions_and_what_is_not_shown():
-    said = ["Instructions", "A <page>", "B"]
-    dialogue = [{"role": role, "content": text} for role, text in zip(["user", "assistant", "user"], said, strict=True)]
-    assert transcript(dialogue, "Designer") == "Designer: A <page>\n\nYou: B"
-    assert transcript(dialogue, "Designer", lambda text: text[:1]) == "Designer: A\n\nYou: B"

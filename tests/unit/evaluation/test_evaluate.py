@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 
 from sweet_rl.dialogues import Domain, Grade
-from sweet_rl.dialogues.function_grader import FunctionGrader
+from sweet_rl.dialogues.domain import FunctionGrader
 from sweet_rl.evaluation.evaluate import DialogueTexts, GradedDialogues, SummarySettings, TrainingData, evaluate
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError

@@ -4,14 +4,12 @@ import asyncio
 
 import pytest
 
-from sweet_rl.dialogues import released
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
-from sweet_rl.integrations.benchmark import Benchmark, ended_by_limit
+from sweet_rl.integrations.benchmark import Benchmark
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 from tests.support.command_line import write_rows
-from tests.support.protocol_files import AGENT, BACKEND, protocol_files
 
 
 class Says:
@@ -61,25 +59,11 @@ def test_a_right_answer_gets_a_reward_of_1(benchmark, task):
     assert graded.reward == 1.0 and len(graded.grade["tests"]) == 10
 
 
-def test_a_failed_dialogue_is_a_record_and_after_a_limit_one_without_an_answer(benchmark, task):
+def test_a_failed_dialogue_is_a_record(benchmark, task):
     error = ModelError("server", "the server is gone")
     trajectory = asyncio.run(benchmark.play(task, Says("Why?", error)))
     assert trajectory.failure == {"side": "agent", "kind": "server", "message": "the server is gone"}
     assert (trajectory.ending, asyncio.run(benchmark.grade(trajectory)).reward) == ("failed", None)
-    cut = ended_by_limit(trajectory)
-    assert (cut.ending, cut.failure, cut.turns) == ("turn_limit", None, 1)
-    assert asyncio.run(benchmark.grade(cut)).reward == 0.0
-
-
-def test_a_task_that_cannot_be_graded_has_no_reward(benchmark, task):
-    broken = Says("I WANT TO ANSWER:\nx")
-    trajectory = asyncio.run(benchmark.play(task, broken))
-    trajectory.task.ground_truth, saved = "def f(:", task.ground_truth
-    try:
-        graded = asyncio.run(benchmark.grade(trajectory))
-    finally:
-        trajectory.task.ground_truth = saved
-    assert graded.reward is None and graded.grade["ungradable"]
 
 
 def test_a_model_that_plays_the_human_is_recorded_with_its_settings_and_the_window(monkeypatch):
@@ -109,41 +93,3 @@ def test_what_cannot_work_is_one_message(tmp_path):
     with pytest.raises(UserError, match="mini"):
         Benchmark("mini", path).load_tasks()
     assert Benchmark("code", path).load_tasks()[0].ground_truth == plain["ground_truth"]
-
-
-def test_the_released_protocol_has_its_own_messages_for_both_sides(tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, released, BACKEND)
-    played = Benchmark("code", protocol="released", protocol_files=files)
-    task = Task("a fee", "def fee(w): return 2 * w", {"test1": "fee(1)"})
-    opening = [{"role": "system", "content": AGENT}, {"role": "user", "content": "a fee"}]
-    assert played.opening(task) == opening
-    asked, told = [], []
-
-    class Agent:
-        chat = None
-
-        async def complete(self, messages, sampling) -> list[Completion]:
-            asked.append([{name: message[name] for name in ("role", "content")} for message in messages])
-            text = "hm OUTPUT: Which?" if len(asked) == 1 else "I WANT TO ANSWER: x"
-            return [Completion(text, None, None, "stop")]
-
-    class Human:
-        chat = None
-
-        async def complete(self, messages, sampling) -> list[Completion]:
-            told.append((messages, sampling.max_tokens))
-            return [Completion("w" * 401, None, None, "stop")]
-
-    trajectory = asyncio.run(played.play(task, Agent(), Human(), "org/Model-8B"))
-    assert (trajectory.protocol, trajectory.ending, trajectory.answer) == ("released", "answered", " x")
-    assert asked == [
-        opening,
-        [*opening, {"role": "assistant", "content": " Which?"}, {"role": "user", "content": "w" * 400}],
-    ]
-    prompt = "It is a fee; you wrote def fee(w): return 2 * w.\n\nuser:a fee\n\n\n\nassistant: Which?\n\n\n\nagent:"
-    system = {"role": "system", "content": "You are a helpful assistant."}
-    assert told == [([system, {"role": "user", "content": prompt}], 4096)]
-    with pytest.raises(UserError, match="--protocol released has prompts of its own"):
-        Benchmark("code", protocol="released", protocol_files=files, user_prompt_path="x.txt")
-    with pytest.raises(UserError, match="--task_type code or html"):
-        Benchmark("mini", protocol="released")

@@ -1,6 +1,5 @@
 """The pool of browsers, its cache, and whose fault a failure is; the browsers are made here."""
 
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -124,38 +123,9 @@ def test_equal_pages_are_drawn_once_and_failures_are_tried_again(monkeypatch):
         pages.render("a")
 
 
-def test_many_pages_come_in_order_and_only_some_are_read_ahead(monkeypatch):
-    read = []
-
-    def pages_of():
-        for number in range(30):
-            read.append(number)
-            yield f"page {number}"
-
-    with Machine().renderer(monkeypatch, workers=2) as pages:
-        drawn = pages.render_all(pages_of())
-        assert next(drawn).png == b"page 0" and len(read) == 8
-        assert [one.png for one in drawn] == [b"page %d" % number for number in range(1, 30)]
-
-
-@pytest.mark.parametrize(
-    "settings", [{"workers": 0}, {"timeout": 0.0}, {"max_height": 100}, {"max_height": 16385}, {"width": 16385}]
-)
-def test_impossible_settings_are_refused(settings):
-    with pytest.raises(UserError, match=next(iter(settings))):
-        PageRenderer(**settings)
-
-
 def test_firefox_is_refused_with_what_to_do():
     with pytest.raises(UserError, match="Leave out --browser firefox.*\n.*apt-get install .*chromium"):
         PageRenderer(browser="firefox")
-
-
-def test_without_selenium_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "selenium", None)
-    monkeypatch.delitem(sys.modules, "sweet_rl.rendering.browser", raising=False)
-    with pytest.raises(UserError, match="selenium.*pip install"):
-        PageRenderer()
 
 
 def test_without_a_browser_the_message_says_how_to_install_one(monkeypatch):

@@ -62,10 +62,3 @@ def test_every_other_host_and_address_gives_the_package_s_files_or_nothing(serve
     assert ask(server, "picsum.photos:8443", "/30/20", tls)[1].startswith(b"<svg")
     for host, path in {"example.com": "/", "127.0.0.1:80": "/etc/passwd", "[::1]": "/", "localhost": "/"}.items():
         assert ask(server, host, path, tls)[:2] == (404, b"")
-
-
-def test_the_page_that_asks_gets_the_rules_that_it_can_use(server):
-    with server.serving("<p class=p-4>") as origin:
-        cut = ask(server, "cdn.jsdelivr.net", TAILWIND, Referer=f"{origin}/")[1]
-        whole = ask(server, "cdn.jsdelivr.net", TAILWIND, Referer="http://elsewhere.invalid/")[1]
-    assert b".p-4{" in cut and b".p-5{" not in cut and b".p-5{" in whole

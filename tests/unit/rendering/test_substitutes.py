@@ -71,13 +71,6 @@ def test_pictures_have_the_size_that_is_asked_for(url, size):
     assert (int(root.get("width")), int(root.get("height"))) == size
 
 
-def test_a_picture_depends_on_what_is_asked_for_and_not_on_its_size():
-    def colours(width, height, seed):
-        return [part.get("fill") for part in ElementTree.fromstring(picture(width, height, seed)).iter()]
-
-    assert colours(10, 20, "a") == colours(300, 200, "a") != colours(10, 20, "b")
-
-
 def test_pictures_keep_their_bytes_so_that_pages_keep_theirs():
     drawn = [picture(800, 240, "a"), picture(31, 77, "bcd"), resolve("https://picsum.photos/id/48/320/200").body]
     hashes = [hashlib.sha256(svg).hexdigest()[:16] for svg in drawn]

@@ -19,14 +19,6 @@ def test_a_rule_stays_for_a_class_of_the_page_and_goes_without():
     assert len(cut) < 10_000
 
 
-def test_rules_keep_their_order_and_their_nested_conditions():
-    cut = stylesheet_for('<p class="xl:container container p-4 sm:p-2">').decode()
-    assert r"@media (min-width:1280px){.xl\:container{width:100%}@media (min-width:640px){.xl\:container" in cut
-    places = [cut.index(text) for text in (".container{", ".p-4{", r".sm\:p-2{")]
-    assert places == sorted(places)
-    assert cut.count("{") == cut.count("}")
-
-
 def test_base_rules_and_keyframes_are_always_there():
     cut = stylesheet_for("<p>").decode()
     assert "@keyframes spin" in cut and "box-sizing:border-box" in cut and "blockquote,dd,dl" in cut

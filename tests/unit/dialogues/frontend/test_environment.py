@@ -2,10 +2,9 @@
 
 import pytest
 
-from sweet_rl.dialogues.frontend.environment import DOMAIN, FrontendEnvironment, PageGrading
+from sweet_rl.dialogues.frontend.environment import DOMAIN, FrontendEnvironment
 from sweet_rl.dialogues.frontend.vision_human import newest_draft
 from sweet_rl.models.base import Completion
-from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
@@ -52,30 +51,7 @@ def test_a_draft_is_no_answer_even_in_the_last_message():
     assert (game.ending, game.answer) == ("turn_limit", None)
 
 
-def test_the_newest_message_with_a_page_holds_the_draft():
-    dialogue = [
-        {"role": "user", "content": f"Instructions with {OTHER}"},
-        {"role": "assistant", "content": f"{OTHER} or rather {PAGE}"},
-        {"role": "user", "content": f"I saw {OTHER}"},
-        {"role": "assistant", "content": "Which colour?"},
-    ]
-    assert newest_draft(dialogue) == PAGE
-    assert newest_draft(dialogue[:1]) is None
-
-
-def test_the_human_s_replies_and_the_gap_of_pairs_are_those_of_the_paper():
-    assert DOMAIN.max_reply_chars == 1000 and DOMAIN.min_gap == 0.1 and DOMAIN.draws_pages
-
-
 def test_tasks_with_tests_are_refused_if_all_have_them():
     DOMAIN.check([TASK, Task("a", "b", {"t": "f()"})], "x.jsonl")
     with pytest.raises(UserError, match="x.jsonl: its tasks have test_cases"):
         DOMAIN.check([Task("a", "b", {"t": "f()"})], "x.jsonl")
-
-
-def test_the_window_s_size_reaches_the_renderer(monkeypatch):
-    made = {}
-    monkeypatch.setattr(PageRenderer, "__init__", lambda self, **given: made.update(given))
-    PageRenderer.from_settings(PageGrading("chromium", 3, 800, 600, 7.0))
-    size = {"width": 800, "height": 600}
-    assert made == {"workers": 3, "browser": "chromium", "timeout": 7.0, **size}

@@ -57,15 +57,6 @@ def count(content: list) -> int:
     return sum(part["type"] == "image_url" for part in content)
 
 
-def test_before_the_first_draft_it_sees_its_design_alone():
-    one = human("Show me something.")
-    assert ask(one, "What do you want?").text == "Show me something."
-    content, sampling = one.model.asked[0]
-    assert count(content) == 1 and "has not shown you a page yet" in texts(content)
-    assert TASK.problem_description in texts(content) and "Designer: What do you want?" in texts(content)
-    assert sampling.temperature == 0.0
-
-
 def test_the_newest_draft_is_shown_and_the_history_holds_no_markup():
     one = human("Fine.")
     ask(one, f"Here: ```html\n{DRAFT}\n```", "Any wish?")
@@ -89,11 +80,6 @@ def test_a_reference_that_cannot_be_drawn_is_not_the_agents_failure():
     with pytest.raises(ModelError, match="never ended") as error:
         ask(human("?"), DRAFT, task=Task("A page.", BROKEN))
     assert error.value.kind == "reference"
-
-
-def test_replies_are_cut_at_a_sentence_within_a_thousand_characters():
-    reply = ask(human("The heading is too small. " * 80), DRAFT).text
-    assert 900 < len(reply) <= 1000 and reply.endswith("small.")
 
 
 def test_a_reply_with_markup_is_asked_for_again_counted_and_at_last_replaced():

@@ -1,15 +1,14 @@
 """The hard world: rules in two parts, rules that only another answer mentions, messages of several sentences."""
 
-import asyncio
 import random
 
 import pytest
 
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
-from sweet_rl.dialogues.mini.human import MiniHuman, answer
+from sweet_rl.dialogues.mini.human import answer
 from sweet_rl.dialogues.mini.oracle import normalised, topic_of, usefulness
 from sweet_rl.dialogues.mini.tasks import family_of, make_tasks, rules_of, source
-from sweet_rl.dialogues.mini.worlds import HARD, QUICK, TOPIC_BY_NAME, world_of
+from sweet_rl.dialogues.mini.worlds import HARD, QUICK, TOPIC_BY_NAME
 from sweet_rl.runs.records import Task
 
 MINI = {
@@ -40,22 +39,6 @@ def test_a_rule_with_two_numbers_is_told_one_number_at_a_time():
     assert third in second
 
 
-def test_the_human_reads_the_part_from_the_dialogue():
-    task = Task(problem_description="a bill", ground_truth="", test_cases={}, extra={"mini": MINI})
-    dialogue = [{"role": "user", "content": "a bill"}, *said(SURCHARGE)]
-    human = MiniHuman()
-    first = asyncio.run(human.reply(task, dialogue, 0)).text
-    dialogue += [{"role": "user", "content": first}, *said("What happens when it gets too high?")]
-    second = asyncio.run(human.reply(task, dialogue, 0)).text
-    assert "30" in first and "7" in second
-
-
-def test_an_answer_mentions_the_topic_that_nobody_would_guess():
-    told = {answer(MINI, "Is there a tax on it?", random.Random(seed)) for seed in range(30)}
-    assert all("20" in text and text.count("maximum") == 1 and "55" not in text for text in told)
-    assert "maximum" not in answer(MINI, "What is the rate for each one?", random.Random(0))
-
-
 def test_the_first_known_question_of_a_message_counts():
     for topic in HARD.topics:
         for question in topic.questions:
@@ -79,18 +62,6 @@ def test_the_oracle_wants_both_parts():
     assert usefulness(MINI, said(rate, SURCHARGE, tax, cap, SURCHARGE), "I WANT TO ANSWER:\n") == "complete"
     assert usefulness(MINI, [], "Is there a deadline for this work?") == "useless"
     assert usefulness({"family": "parking_fee", "rules": [["rate", 0, 4, 0]]}, said(rate), rate) == "repeated"
-
-
-def test_tasks_have_the_rules_of_their_family_and_one_or_two_that_an_answer_mentions(tasks):
-    assert {len(task["mini"]["rules"]) for task in tasks} == {4, 5}
-    for task in tasks:
-        family, rules = family_of(task["mini"]), rules_of(task["mini"])
-        assert world_of(task["mini"]) is HARD
-        names = [rule.topic for rule in rules]
-        assert set(family.topics) < set(names) and len(set(names)) == len(names)
-        mentions = task["mini"]["mentions"]
-        assert set(mentions) <= set(family.topics) and set(mentions.values()) == set(names) - set(family.topics)
-        assert set(task["mini"]["parts"]) == set(names) & {"surcharge", "volume"}
 
 
 def test_who_asks_for_the_family_and_for_what_is_mentioned_knows_all_after_seven_questions(tasks):

@@ -51,9 +51,3 @@ def test_a_turn_is_labelled_if_its_task_is_a_mini_task():
     for mini in (None, 3, {}):
         assert label_turn(Task("Help", "g", {}, "1", {"mini": mini}), before, CAP) is None
     assert label_turn(Task("Help", "g", {}, "1"), before, CAP) is None
-
-
-def test_of_a_long_message_the_beginning_is_read():
-    question = QUICK.topics[0].questions[0]
-    assert topic_of(f"{question} {'`' * 10_000}") == QUICK.topics[0].name
-    assert topic_of(f"{'`' * 10_000} {question}") is None
