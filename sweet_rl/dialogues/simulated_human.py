@@ -88,12 +88,11 @@ class ModelHuman:
 
     A reply is cut at the last end of a sentence within `max_chars`. One that gives the reference solution away is asked
     for again, up to LEAK_ATTEMPTS times, before a fixed sentence takes its place; without `retry_leaks` it passes. Both
-    are counted.
+    are counted. The other arguments are those of `HumanSettings`.
 
     Args:
         model: The model.
         prompt_template: Instructions of the human; the names in braces are those of the subclass.
-        max_chars, retry_leaks, temperature, max_tokens: See `HumanSettings`.
     """
 
     model: ChatModel
