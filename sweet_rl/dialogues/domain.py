@@ -15,7 +15,7 @@ from typing import Any
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, Human, HumanSettings, LLMHuman
 from sweet_rl.models.base import ChatModel, Message
-from sweet_rl.models.prompts import load_prompt
+from sweet_rl.models.prompts import check_prompt, load_prompt
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import hash_input
 from sweet_rl.runs.records import RELEASED, Task, content_id
@@ -129,9 +129,15 @@ class FunctionGrader(Grader):
                 yield from runner.run(judge_all(batch))
 
     def _grade(self, task: Task, reward: Any) -> Grade:
-        if reward is None or isinstance(reward, str):
-            raise TypeError(f"{self.name} gives task {task.id} the reward {reward!r}; it must be a number in [0, 1].")
-        grade = reward if isinstance(reward, Grade) else Grade(reward)
+        if reward is None or isinstance(reward, str) or inspect.isawaitable(reward):
+            raise TypeError(
+                f"{self.name} gives task {task.id} the reward {reward!r}; it must be a number in [0, 1], and of an "
+                "asynchronous function an `async def`."
+            )
+        try:
+            grade = reward if isinstance(reward, Grade) else Grade(reward)
+        except UserError as error:
+            raise UserError(f"{self.name}, task {task.id}: {error}") from error
         return replace(grade, evidence=grade.evidence | {"grader": self.name})
 
 
@@ -313,4 +319,6 @@ class Domain:
 
 def _template(prompt: str, needed: Sequence[str], known: Sequence[str]) -> str:
     """The template itself if `prompt` is one, else the content of the file of this name."""
-    return prompt if f"{{{TASK_VALUE}}}" in prompt else load_prompt(prompt, needed, known)
+    if f"{{{TASK_VALUE}}}" not in prompt:
+        return load_prompt(prompt, needed, known)
+    return check_prompt(prompt, "of the domain", needed, known)

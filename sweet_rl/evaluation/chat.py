@@ -78,12 +78,18 @@ class Chat:
         if played.failure is not None:
             return played
         played = replace(played, turn_credit=await self._show_last(played) or None)
-        with self.domain.make_grader(CodeGrading()) as grader:
-            (graded,) = grade_trajectories([played], grader)
+        graded = await asyncio.to_thread(self._graded, played)
         grade = graded.grade or {}
         reason = grade.get("ungradable") or grade.get("failure") or grade.get("machine")
         reward = "none" if graded.reward is None else graded.reward
         self.show(f"reward: {reward} ({printable(reason)})" if reason else f"reward: {reward}")
+        return graded
+
+    def _graded(self, played: Trajectory) -> Trajectory:
+        with self.domain.make_grader(
+            CodeGrading()
+        ) as grader:  # in a thread: an asynchronous reward has a loop of its own
+            (graded,) = grade_trajectories([played], grader)
         return graded
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:

@@ -68,10 +68,10 @@ def kind_of(trajectory: Trajectory) -> str | None:
     Without a grade, as in an imported file, the reward of a task without tests is that of a function.
     """
     grade = trajectory.grade or {}
-    if "similarity" in grade:
-        return "page"
     if "grader" in grade or (not grade and trajectory.reward is not None and not trajectory.task.test_cases):
         return "function"
+    if "similarity" in grade:
+        return "page"
     return "code" if grade else None
 
 

@@ -47,10 +47,10 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
         per measure. The measures are absent if no dialogue is graded.
     """
     rows = list(trajectories)
-    played = [(one, one.grade or {}) for one in rows if one.ending != "failed"]
+    played = [(one, _own_facts(one.grade or {})) for one in rows if one.ending != "failed"]
     graded = [(one, grade) for one, grade in played if one.reward is not None]
     has_pages = any("similarity" in grade or "encoder" in grade for _, grade in played)
-    has_tests = any("tests" in grade or one.task.test_cases for one, grade in played)
+    has_tests = any("tests" in grade or (one.task.test_cases and "grader" not in grade) for one, grade in played)
     # A page, or a reward of one's own grader, that is below 1 has not failed by itself.
     unexplained = "wrong answer" if has_tests and not has_pages else None
     failed_tests = [[test for test in grade.get("tests", ()) if not test["passed"]] for _, grade in graded]
@@ -86,6 +86,13 @@ def summarise_rewards(trajectories: Iterable[Trajectory], k: int = 1, seed: int 
         if k > 1:
             summary["best_of_k"] = _best_of_k(measures, k, seed)
     return summary
+
+
+def _own_facts(grade: dict) -> dict:
+    """The part of a grade that the package wrote, because the evidence of a user's reward may have any names."""
+    if "grader" not in grade:
+        return grade
+    return {name: grade[name] for name in ("grader", "failure", "ungradable", "machine") if name in grade}
 
 
 def _missing_modules(failed: Sequence[Mapping]) -> set[str]:

@@ -73,7 +73,7 @@ def sampling_logprobs(record: TurnCandidates, normalize: str = "turn") -> list[l
     if values is None or any(isinstance(value, list) and not value for value in values):
         raise UserError(
             f"candidates {record.id!r}: no sampling log-probs (additional_reference_logprobs). Give "
-            "--reference_model_id MODEL: that model, without the solution, is then the reference."
+            "--reference seed_without_c, with --reference_model_id MODEL if the critic's folder does not name its seed."
         )
     record.check_logprobs(f"candidates {record.id!r}")
     return values

@@ -89,7 +89,7 @@ class CheckedCritic:
             await self._call("close")
 
     async def _call(self, name: str, *arguments: Any) -> Any:
-        """Call a method of the critic: a coroutine function, or a plain function in a thread."""
+        """Call a method of the critic in a thread; what can be awaited is awaited here."""
         method = getattr(self.critic, name)
 
         def call() -> Any:
@@ -99,9 +99,8 @@ class CheckedCritic:
                 raise RuntimeError("the critic raised StopIteration") from error
 
         async with self._calls:
-            if inspect.iscoroutinefunction(method):
-                return await method(*arguments)
-            return await asyncio.to_thread(call)
+            result = await asyncio.to_thread(call)
+            return await result if inspect.isawaitable(result) else result
 
 
 @dataclass(frozen=True)
@@ -201,4 +200,7 @@ class CriticFlags(SweetSettings):
         flags = {flag.name: given[flag.name] for flag in fields(SweetSettings) if given[flag.name] != flag.default}
         if not self.model_id:
             del flags["model_id"]
-        return ChosenCritic(self.critic_type, {**flags, **(self.critic_settings or {})})
+        settings = self.critic_settings or {}
+        if both := sorted(flags.keys() & settings.keys()):
+            raise UserError(f"--{both[0]} is in --critic_settings too: give it once.")
+        return ChosenCritic(self.critic_type, {**flags, **settings})

@@ -105,10 +105,13 @@ class CallSettings:
 
 
 def split_hostnames(hostname: str | None) -> list[str]:
-    """Return the names in a list with commas. Raises UserError if there is a user, a password or a query in it."""
+    """Return the names in a list with commas. Raises UserError if it has none, or a user, a password or a query."""
     text = (hostname or "").strip()
     _check_no_secret(text)
-    return [name for name in text.split(",") if name.strip()]
+    names = [name for name in text.split(",") if name.strip()]
+    if hostname and not names:  # of two variables that are not set: without a server OpenAI would be asked
+        raise UserError(f"{hostname!r} names no server: give host, host:port or a full URL, or leave the hostname out.")
+    return names
 
 
 def base_url(hostname: str) -> str:
@@ -124,6 +127,8 @@ def base_url(hostname: str) -> str:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or any(map(str.isspace, name)):
             raise ValueError("no host")
+        if "://" not in name and parts.path:
+            raise ValueError("a path needs http:// or https:// before the host")
         has_port = parts.port is not None  # raises ValueError for a port that is none
     except ValueError as error:
         raise UserError(

@@ -483,7 +483,8 @@ def help_text(main: Callable[..., Any]) -> str:
         lines += [f"\n{heading}:"] if flags else []
         for flag in flags:
             text = " ".join([flag.help, *(f"Also --{name}." for name in flag.aliases)])
-            shown = "" if flag.default in (MISSING, None, False, "", ()) else f" [{flag.default}]"
+            hidden = flag.default in (MISSING, None, "", ()) or flag.default is False
+            shown = "" if hidden else f" [{flag.default}]"
             lines.append(f"  --{flag.name} {_placeholder(flag.kind)}".rstrip() + shown)
             lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(lines)

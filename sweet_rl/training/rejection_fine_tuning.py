@@ -43,14 +43,15 @@ def train_imitation(
 ) -> dict | None:
     """Fine-tune a model on trajectories with at least `min_reward`, or on the chosen texts of pairs.
 
-    Arguments, result and errors are those of `run.Training`.
+    Arguments, result and errors are those of `run.Training`; `min_reward` does not concern pairs.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     with training.opened({"min_reward": min_reward}) as unfinished:
         if not unfinished:
             return None
         chat = ChatFormat.from_pretrained(training.weights)
-        if kind_of(dataset) is PreferencePair:
+        of_pairs = kind_of(dataset) is PreferencePair
+        if of_pairs:
             examples = encode_replies(training.read(PreferencePair), chat, data, dataset)
         else:
             kept = successful(training.read(Trajectory), min_reward, dataset)
@@ -58,4 +59,6 @@ def train_imitation(
         model = training.trainable(training.load_weights(training.weights))
         training.begin(examples)
         objective = imitation_objective(examples, training.share_prompts(model))
-        return training.fit(model, objective, examples, {"trajectories": len(examples)}, chat, together=1)
+        return training.fit(
+            model, objective, examples, {"texts" if of_pairs else "trajectories": len(examples)}, chat, together=1
+        )

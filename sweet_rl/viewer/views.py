@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -183,13 +184,15 @@ def credit_view(row: Mapping[str, Any]) -> dict[str, Any]:
 def set_levels(credits: Sequence[dict]) -> None:
     """Give each {value} its `level` of colour, from -LEVELS (against) to LEVELS (for).
 
-    The 95th percentile of the absolute values has the strongest colour, so that one outlier does not pale the others.
+    The 95th percentile of the absolute values has the strongest colour, so that one outlier does not pale the others. The
+    scale is one of square roots, because sums over long answers are far larger than those over questions.
     """
     if not credits:
         return
     scale = float(np.percentile([abs(credit["value"]) for credit in credits], 95)) or 1.0
     for credit in credits:
-        credit["level"] = round(max(-1.0, min(1.0, credit["value"] / scale)) * LEVELS)
+        share = min(1.0, abs(credit["value"]) / scale)
+        credit["level"] = round(math.copysign(math.sqrt(share), credit["value"]) * LEVELS)
 
 
 def title_of(text: str) -> str:

@@ -30,13 +30,18 @@ def load_prompt(path: str | Path, needed: Sequence[str], known: Sequence[str] = 
     except (OSError, UnicodeDecodeError) as error:
         own = ", ".join(sorted(one.name for one in FOLDER.glob("*.txt")))
         raise UserError(f"no prompt can be read from {path}: {error}. The package's own are {own}.") from error
-    missing = [name for name in needed if f"{{{name}}}" not in text]
+    return check_prompt(text.removesuffix("\n"), str(file), needed, known)
+
+
+def check_prompt(text: str, name: str, needed: Sequence[str], known: Sequence[str] = ()) -> str:
+    """The template `text`. Raises UserError, with the prompt's name, if a needed name is missing from it."""
+    missing = [one for one in needed if f"{{{one}}}" not in text]
     if missing:
         raise UserError(
-            f"the prompt {file} does not contain {', '.join(f'{{{name}}}' for name in missing)}. "
-            f"These names are filled in: {', '.join(f'{{{name}}}' for name in [*needed, *known])}."
+            f"the prompt {name} does not contain {', '.join(f'{{{one}}}' for one in missing)}. "
+            f"These names are filled in: {', '.join(f'{{{one}}}' for one in [*needed, *known])}."
         )
-    return text.removesuffix("\n")
+    return text
 
 
 def fill(template: str, **values: object) -> str:

@@ -12,7 +12,7 @@ from sweet_rl.models.base import Completion, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Trajectory, read_records
 from tests.support.api_server import MODEL, ApiServer, chat_reply, in_turn, refusal
-from tests.support.command_line import call
+from tests.support.command_line import call, write_rows
 
 
 def test_a_dialogue_with_a_person_is_scored_graded_and_written(tmp_path, monkeypatch):
@@ -28,6 +28,21 @@ def test_a_dialogue_with_a_person_is_scored_graded_and_written(tmp_path, monkeyp
     assert task.ground_truth in done.out and f"reward: {talked.reward}" in done.out
     assert talked.turn_credit is not None and len(talked.turn_credit) == talked.turns
     assert [f"{credit:+.3f}" in done.out for credit in talked.turn_credit] == [True] * talked.turns
+
+
+def test_an_asynchronous_reward_grades_the_talk(tmp_path, monkeypatch):
+    (tmp_path / "late.py").write_text(
+        "from sweet_rl.dialogues import Domain\n\n\nasync def reward(task, answer):\n    return 0.5\n\n\n"
+        "DOMAIN = Domain('late', reward)\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("no\n" * 20))
+    tasks = write_rows(tmp_path / "tasks.jsonl", [{"problem_description": "a name", "ground_truth": "Ada"}])
+    done = call(
+        "chat.py", agent_model="mini", task_type=tmp_path / "late.py", input_path=tasks, max_turns=2, max_tokens=8,
+        output_path=tmp_path / "talk.jsonl",
+    )  # fmt: skip
+    assert done.code == 0 and "reward: 0" in done.out, done.err
+    assert read_records(tmp_path / "talk.jsonl", Trajectory)[0].reward in (0.0, 0.5)
 
 
 class Speaks:

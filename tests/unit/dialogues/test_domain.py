@@ -135,6 +135,13 @@ def test_a_reward_is_a_function_also_an_async_one_and_a_missing_answer_earns_not
     assert (grades[0].failure == "poor") == (reward is judged)
 
 
+def test_a_reward_that_must_be_awaited_and_one_out_of_range_are_refused_by_the_task():
+    with pytest.raises(TypeError, match=f"{TASK.id} the reward .*async def"):
+        rewards(lambda task, answer: judged(task, answer), "1")
+    with pytest.raises(UserError, match=f"task {TASK.id}: Grade"):
+        rewards(lambda task, answer: 1.5, "1")
+
+
 def test_an_async_reward_judges_as_many_answers_at_the_same_time_as_is_said():
     now, most = [0], [0]
 

@@ -101,3 +101,16 @@ def test_a_grader_of_ones_own_is_summarised_by_reward_and_success():
     summary = summarise_rewards(rows)
     assert summary["reward"]["mean"] == 0.75 and summary["success"]["mean"] == 0.5
     assert "reward            75.0 %" in summary_text(summary) and "tests_passed" not in summary
+
+
+def test_the_evidence_of_a_users_reward_is_not_taken_for_the_packages():
+    evidence = {
+        "grader": "mine.reward",
+        "similarity": 0.5,
+        "tests": [{"name": "a"}],
+        "rules": "paper",
+        "failure": "odd",
+    }
+    summary = summarise_rewards([Trajectory(TASKS[0], [], "x", 0.5, id="a-0", ending="answered", grade=evidence)])
+    assert summary["reward"]["mean"] == 0.5 and summary["failures"] == {"odd": 1}
+    assert not summary.keys() & {"cosine_similarity", "tests_passed", "rules"}

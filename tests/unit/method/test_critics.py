@@ -1,10 +1,11 @@
 """The door for critics: settings are checked, and a user's file ranks as a built-in critic does."""
 
+import asyncio
 import json
 
 import pytest
 
-from sweet_rl.method.critics import ChosenCritic, CriticFlags
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic, CriticFlags
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.method.sweet_critic import seed_of
 from sweet_rl.method.turn_credit import of_finished_dialogues
@@ -141,6 +142,23 @@ def test_a_users_file_ranks_and_its_hash_and_settings_are_recorded(short, tmp_pa
     assert manifest["settings"]["critic_settings"] == {"words": 2, "weight": None}
     with pytest.raises(UserError, match="critic_settings.words: 2 -> 3"):
         rank_file(ChosenCritic(short, {"words": 3}), candidates(tmp_path), str(out))
+
+
+def test_a_setting_that_is_given_twice_is_refused(short):
+    with pytest.raises(UserError, match="--model_id is in --critic_settings too"):
+        CriticFlags(model_id="other", critic_settings={"model_id": "mini"}).chosen  # noqa: B018
+
+
+def test_scores_that_must_be_awaited_are_awaited():
+    class Later:
+        async def _scores(self, records):
+            return [[1.0]]
+
+        def scores(self, records):
+            return self._scores(records)
+
+    record = TurnCandidates([], "old", ["a"])
+    assert asyncio.run(CheckedCritic(Later()).scores([record])) == [[1.0]]
 
 
 @pytest.mark.parametrize("settings, named", [

@@ -222,3 +222,12 @@ def test_a_reference_of_another_vocabulary_is_refused(world, tmp_path):
     (other / "tokenizer.json").write_text(json.dumps(words))
     with pytest.raises(UserError, match="--reference_model_id .* another vocabulary"):
         rank(world["path"], tmp_path / "out.jsonl", model_id=world["critic"], reference_model_id=str(other))
+
+
+def test_log_probs_of_another_temperature_are_no_reference(world, tmp_path):
+    path = tmp_path / "cold.jsonl"
+    shutil.copy(world["path"], path)
+    manifest = {"status": "finished", "settings": {"sampling": {"temperature": 0.3}}, "inputs": {}}
+    (tmp_path / "cold.jsonl.manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="temperature 0.3.*seed_without_c"):
+        rank(path, tmp_path / "out.jsonl", model_id=world["critic"])

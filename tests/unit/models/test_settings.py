@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sweet_rl.models.load import load_model
-from sweet_rl.models.settings import CallSettings, ModelSettings, base_url
+from sweet_rl.models.settings import CallSettings, ModelSettings, base_url, split_hostnames
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 
@@ -20,11 +20,15 @@ def test_hostnames_become_urls():
     assert base_url("node1") == "http://node1:8000/v1"
     assert base_url("node1:9") == "http://node1:9/v1"
     assert base_url("https://api.example.org/v1/") == "https://api.example.org/v1"
-    for name in (" ", "ftp://node1", "a b", "node1:port"):
+    for name in (" ", "ftp://node1", "a b", "node1:port", "node1/v1"):
         with pytest.raises(UserError, match="several separated by commas"):
             base_url(name)
     with pytest.raises(UserError, match="no user, password or query"):
         base_url("user:password@node1")
+    assert split_hostnames(None) == split_hostnames("") == []
+    for empty in (" ", ","):  # of variables that are not set: not OpenAI in their place
+        with pytest.raises(UserError, match="names no server"):
+            split_hostnames(empty)
 
 
 @pytest.mark.parametrize("wrong", [{"timeout": 0}, {"patience": -1}, {"endpoint_concurrency": 0}])

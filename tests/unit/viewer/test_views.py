@@ -65,7 +65,7 @@ def test_the_credit_of_a_token_is_its_log_ratio():
 def test_levels_follow_sign_and_size():
     credits = [{"value": value} for value in (-1.0, -0.5, 0.0, 0.5, 1.0)]
     set_levels(credits)
-    assert [credit["level"] for credit in credits] == [-4, -2, 0, 2, 4]
+    assert [credit["level"] for credit in credits] == [-4, -3, 0, 3, 4]  # square roots
     zero = [{"value": 0.0}]
     set_levels(zero)
     assert zero[0]["level"] == 0
