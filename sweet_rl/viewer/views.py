@@ -184,8 +184,8 @@ def credit_view(row: Mapping[str, Any]) -> dict[str, Any]:
 def set_levels(credits: Sequence[dict]) -> None:
     """Give each {value} its `level` of colour, from -LEVELS (against) to LEVELS (for).
 
-    The 95th percentile of the absolute values has the strongest colour, so that one outlier does not pale the others. The
-    scale is one of square roots, because sums over long answers are far larger than those over questions.
+    The 95th percentile of the absolute values has the strongest colour, so that one outlier does not pale the others.
+    The scale is one of square roots, because sums over long answers are far larger than those over questions.
     """
     if not credits:
         return
