@@ -86,9 +86,8 @@ class Chat:
         return graded
 
     def _graded(self, played: Trajectory) -> Trajectory:
-        with self.domain.make_grader(
-            CodeGrading()
-        ) as grader:  # in a thread: an asynchronous reward has a loop of its own
+        """The dialogue with its reward. Called in a thread, because an asynchronous reward has a loop of its own."""
+        with self.domain.make_grader(CodeGrading()) as grader:
             (graded,) = grade_trajectories([played], grader)
         return graded
 

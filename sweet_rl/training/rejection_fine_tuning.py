@@ -59,6 +59,5 @@ def train_imitation(
         model = training.trainable(training.load_weights(training.weights))
         training.begin(examples)
         objective = imitation_objective(examples, training.share_prompts(model))
-        return training.fit(
-            model, objective, examples, {"texts" if of_pairs else "trajectories": len(examples)}, chat, together=1
-        )
+        summary = {"texts" if of_pairs else "trajectories": len(examples)}
+        return training.fit(model, objective, examples, summary, chat, together=1)
