@@ -50,7 +50,7 @@ class Client:  # --env_model client: a human without a model
 
 
 class PlayedClient:  # any other --env_model: a chat model plays the human
-    def __init__(self, model, human_prompt, **settings):
+    def __init__(self, model, human_prompt, settings):
         self.model, self.human_prompt = model, human_prompt
 
     async def reply(self, task, dialogue, seed):

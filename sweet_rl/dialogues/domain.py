@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
-from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, Human, HumanSettings, LLMHuman
+from sweet_rl.dialogues.simulated_human import (
+    PROMPT_VALUES,
+    REPLY_CHARS,
+    REPLY_TOKENS,
+    Human,
+    HumanSettings,
+    LLMHuman,
+)
 from sweet_rl.models.base import ChatModel, Message
 from sweet_rl.models.prompts import load_prompt
 from sweet_rl.runs.errors import UserError
@@ -167,8 +174,8 @@ class Domain:
         agent_prompt: Instructions of the agent: a text with {problem_description} (and {max_turns}), or the name of a
             template in sweet_rl/models/prompts.
         agent_prompts: Instructions for agents that need their own, by `--agent_model`.
-        human: Function that makes the human that a model plays: `human(model, human_prompt, max_chars=, retry_leaks=,
-            temperature=, max_tokens=)`, and `renderer=` in a domain that draws pages.
+        human: Function that makes the human that a model plays: `human(model, human_prompt, settings=HumanSettings)`,
+            and `renderer=` in a domain that draws pages.
         human_prompt: Instructions of that human, in the same form; None if only scripted humans play.
         human_prompt_values: Names in braces that `human_prompt` has to contain.
         max_reply_chars: Length at which the human's replies are cut (the paper, table 5: 400 backend, 1,000 frontend).
@@ -201,8 +208,8 @@ class Domain:
     human: Callable[..., Human] = LLMHuman
     human_prompt: str | None = None
     human_prompt_values: Sequence[str] = PROMPT_VALUES
-    max_reply_chars: int = 400
-    max_reply_tokens: int = 256
+    max_reply_chars: int = REPLY_CHARS
+    max_reply_tokens: int = REPLY_TOKENS
     scripted_humans: Mapping[str, ScriptedHuman] = field(default_factory=dict)
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     check_tasks: Callable[[Sequence[Task], str], None] | None = None
@@ -246,13 +253,18 @@ class Domain:
         return partial(self.environment, agent_prompt=agent_prompt, max_turns=max_turns)
 
     def make_human(
-        self, name: str, model: ChatModel | None = None, human_prompt: str = "", renderer: Any = None, **settings: Any
+        self,
+        name: str,
+        model: ChatModel | None = None,
+        human_prompt: str = "",
+        settings: HumanSettings | None = None,
+        renderer: Any = None,
     ) -> Human:
         """The scripted human called `name`, or else a human that `model` plays with `settings`."""
         pages = {"renderer": renderer} if self.draws_pages else {}
         if name in self.scripted_humans:
             return self.scripted_humans[name].make(**pages)
-        return self.human(model, human_prompt, **pages, **settings)
+        return self.human(model, human_prompt, settings=self.limits(settings), **pages)
 
     def make_grader(self, settings: Any) -> Grader:
         """The grader with these settings: `CodeGrading`, or `PageGrading` in a domain that draws pages."""
@@ -260,8 +272,9 @@ class Domain:
             return self.grader(settings)  # type: ignore[misc]
         return FunctionGrader(self.reward, self.source, settings.concurrency)
 
-    def limits(self, human: HumanSettings) -> HumanSettings:
+    def limits(self, human: HumanSettings | None = None) -> HumanSettings:
         """The settings, with the domain's lengths of replies if they have none."""
+        human = human or HumanSettings()
         return replace(
             human,
             max_chars=human.max_chars or self.max_reply_chars,
@@ -298,7 +311,7 @@ class Domain:
             facts |= {"script": model, "revision": self.scripted_humans[model].revision}
         else:
             facts |= {"model": model if folder is None else hash_input(folder), "prompt": human_prompt}
-            facts |= {"request": request, **vars(self.limits(human or HumanSettings())), **(window or {})}
+            facts |= {"request": request, **vars(self.limits(human)), **(window or {})}
             facts |= {"protocol_files": dict(self.protocol_files)} if self.protocol_files else {}
         return {"name": name or Path(model).name, "hash": content_id(facts)}
 

@@ -145,9 +145,9 @@ class Simulation:
     @cached_property
     def human_identity(self) -> dict[str, str]:
         """Which human replies (`Domain.human_identity`)."""
-        name, model, human = self.players.human_name, self.players.env_model, self.domain.limits(self.human)
+        name, model = self.players.human_name, self.players.env_model
         return self.domain.human_identity(
-            name, model, self.human_prompt, human, self.env.request, self._window, self._folder
+            name, model, self.human_prompt, self.human, self.env.request, self._window, self._folder
         )
 
     def run(
@@ -276,10 +276,9 @@ class Simulation:
 
             renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
             resources.enter_context(renderer)
-        human = vars(domain.limits(self.human))
         return DialogueSetup(
             PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
-            domain.make_human(players.env_model, human_model, self.human_prompt, renderer, **human),
+            domain.make_human(players.env_model, human_model, self.human_prompt, self.human, renderer),
             domain.begin(self.agent_prompt, self.collection.max_turns),
             replace(self.sampling, seed=self.collection.seed),
             None if self.selector is None else self.selector.load(),

@@ -80,7 +80,7 @@ class Benchmark:
             raise UserError(f"max_turns is {self.max_turns}; it must be at least 1.")
         self.sampling = Sampling(seed=self.seed)
         self._grading = build(PageGrading if domain.draws_pages else CodeGrading, self.grading or {}, "grading")
-        self._human = domain.limits(build(HumanSettings, self.human or {}, "human"))
+        self._human = build(HumanSettings, self.human or {}, "human")
         self._human_prompt = "" if self.scripted_human else domain.human_template(self.user_prompt_path)
         self._begin = domain.begin(domain.agent_template(path=self.agent_prompt_path), self.max_turns)
 
@@ -121,7 +121,7 @@ class Benchmark:
         renderer = self._renderer if draws else None
         setup = DialogueSetup(
             agent,
-            domain.make_human(scripted or "", human, self._human_prompt, renderer, **vars(self._human)),
+            domain.make_human(scripted or "", human, self._human_prompt, self._human, renderer),
             self._begin,
             self.sampling,
             label_turn=domain.label_turn,

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sweet_rl.dialogues import AnswerEnvironment, Domain, Grade, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, Grade, HumanSettings, ScriptedHuman
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.mini.human import MiniHuman
 from sweet_rl.dialogues.task_types import load_domain
@@ -82,8 +82,8 @@ def test_a_scripted_human_is_made_by_its_name_and_any_other_by_a_model():
     mine = domain(human=lambda *given, **settings: made.append((given, settings)), scripted_humans={
         "client": ScriptedHuman(lambda **given: given)})  # fmt: skip
     assert mine.make_human("client", renderer="r") == {} and not made
-    mine.make_human("llama", "model", "prompt", max_chars=5)
-    assert made == [(("model", "prompt"), {"max_chars": 5})]
+    mine.make_human("llama", "model", "prompt", HumanSettings(max_chars=5))
+    assert made == [(("model", "prompt"), {"settings": HumanSettings(max_tokens=256, max_chars=5)})]
     drawn = domain(scripted_humans={"client": ScriptedHuman(lambda **given: given)}, draws_pages=True)
     assert drawn.make_human("client", renderer="r") == {"renderer": "r"}
 
