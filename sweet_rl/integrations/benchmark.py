@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.domain import Grader
 from sweet_rl.dialogues.frontend.environment import PageGrading
-from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.mini.human import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
 from sweet_rl.dialogues.simulate import PICTURES_KEPT

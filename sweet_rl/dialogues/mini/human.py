@@ -1,11 +1,14 @@
-"""The scripted human of the mini tasks: answers from the hidden rules, in varied words, without a model."""
+"""The scripted human of the mini tasks, who answers from the hidden rules without a model, and their domain."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
-from sweet_rl.dialogues.mini.oracle import topic_of
+from sweet_rl.dialogues.backend import environment as backend
+from sweet_rl.dialogues.domain import ScriptedHuman
+from sweet_rl.dialogues.mini.oracle import label_turn, topic_of
 from sweet_rl.dialogues.mini.tasks import family_of, rules_of
 from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME, world_of
 from sweet_rl.dialogues.simulated_human import HumanReply
@@ -13,12 +16,7 @@ from sweet_rl.models.base import Message
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
-UNKNOWN = (
-    "I don't know.",
-    "I don't know, sorry.",
-    "No idea, I can't say.",
-    "That I don't know.",
-)
+UNKNOWN = ("I don't know.", "I don't know, sorry.", "No idea, I can't say.", "That I don't know.")
 UNCLEAR = ("I don't know what you mean.", "Sorry, I don't know how to answer that.")
 MENTIONS = ("That is before the {noun}.", "The {noun} comes on top of that.", "And do not forget the {noun}.")
 
@@ -53,10 +51,9 @@ def check_tasks(tasks: Sequence[Task], path: str) -> None:
             family_of(task.extra["mini"])
             rules_of(task.extra["mini"])
         except (KeyError, TypeError, ValueError) as error:
-            found = "has no field 'mini'" if "mini" not in task.extra else "has a field 'mini' without known rules"
             raise UserError(
-                f"{path}, task {number} ({task.id}) {found}: the scripted human knows only the tasks of "
-                "scripts/make_mini_tasks.py. Name a language model as --env_model."
+                f"{path}, task {number} ({task.id}) has no known rules in a field 'mini': the scripted human knows "
+                "only the tasks of scripts/make_mini_tasks.py. Name a language model as --env_model."
             ) from error
 
 
@@ -68,3 +65,12 @@ class MiniHuman:
         check_tasks([task], "the tasks")
         *earlier, question = [message["content"] for message in dialogue if message["role"] == "assistant"]
         return HumanReply(answer(task.extra["mini"], question, random.Random(seed), earlier))
+
+
+MINI = replace(
+    backend.DOMAIN,
+    name="mini",
+    agent_prompts=dict.fromkeys(("mini", "mini_hard"), "mini_agent.txt"),
+    scripted_humans={"mini": ScriptedHuman(MiniHuman, check_tasks)},
+    label_turn=label_turn,
+)

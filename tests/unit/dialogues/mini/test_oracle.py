@@ -47,7 +47,6 @@ def test_a_turn_is_labelled_if_its_task_is_a_mini_task():
     before = [{"role": "user", "content": "Help"}, *asked(RATE), {"role": "user", "content": CAP}]
     assert [label_turn(task, before, text) for text in (CAP, RATE, CHILD)] == ["useful", "repeated", "useless"]
     assert label_turn(task, before, "Hm. " * 1000 + "I WANT TO ANSWER:\ndef f(): ...") == "early"
-    assert label_turn(task, before, "Hm. " * 1000 + CAP) == "useless"  # only the beginning of a message is read
     for mini in (None, 3, {}):
         assert label_turn(Task("Help", "g", {}, "1", {"mini": mini}), before, CAP) is None
     assert label_turn(Task("Help", "g", {}, "1"), before, CAP) is None
