@@ -8,7 +8,7 @@ import random
 import re
 from pathlib import Path
 
-from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.cli import run
 
@@ -68,7 +68,7 @@ def reward(task, answer):
 DOMAIN = Domain(
     name="interview",
     environment=Interview,
-    scripted_humans={"client": ScriptedHuman(Client)},
+    scripted_humans={"client": Client},
     human=PlayedClient,
     human_prompt="""You said: {problem_description}
 You care about {ground_truth}. Say so only if you are asked, and reply to the last message in one sentence.

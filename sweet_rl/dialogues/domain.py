@@ -143,23 +143,6 @@ class FunctionGrader(Grader):
 
 
 @dataclass(frozen=True)
-class ScriptedHuman:
-    """A human that needs no model.
-
-    Attributes:
-        make: Function that makes the human: `make()`, or `make(renderer=PageRenderer)` in a domain that draws pages.
-        check_tasks: Function `check_tasks(tasks, path)` that raises UserError if the human cannot play a task of the
-            file `path`.
-        revision: Number that is raised when the human's replies change, because its figures are then those of another
-            human.
-    """
-
-    make: Callable[..., Human]
-    check_tasks: Callable[[Sequence[Task], str], None] | None = None
-    revision: int = 1
-
-
-@dataclass(frozen=True)
 class Domain:
     """A domain, which `--task_type` names.
 
@@ -180,7 +163,8 @@ class Domain:
         human_prompt_values: Names in braces that `human_prompt` has to contain.
         max_reply_chars: Length at which the human's replies are cut (the paper, table 5: 400 backend, 1,000 frontend).
         max_reply_tokens: Largest number of tokens of one reply of the human.
-        scripted_humans: Humans without a model, by `--env_model`.
+        scripted_humans: Functions that make humans without a model, by `--env_model`: `make()`, or `make(renderer=)`
+            in a domain that draws pages.
         label_turn: Function `label_turn(task, messages_before, text)` that returns a word that judges a turn of the
             agent by what the task hides, or None. It is recorded as `oracle` in the message; no agent, human or critic
             sees it.
@@ -210,7 +194,7 @@ class Domain:
     human_prompt_values: Sequence[str] = PROMPT_VALUES
     max_reply_chars: int = REPLY_CHARS
     max_reply_tokens: int = REPLY_TOKENS
-    scripted_humans: Mapping[str, ScriptedHuman] = field(default_factory=dict)
+    scripted_humans: Mapping[str, Callable[..., Human]] = field(default_factory=dict)
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     check_tasks: Callable[[Sequence[Task], str], None] | None = None
     draws_pages: bool = False
@@ -263,7 +247,7 @@ class Domain:
         """The scripted human called `name`, or else a human that `model` plays with `settings`."""
         pages = {"renderer": renderer} if self.draws_pages else {}
         if name in self.scripted_humans:
-            return self.scripted_humans[name].make(**pages)
+            return self.scripted_humans[name](**pages)
         return self.human(model, human_prompt, settings=self.limits(settings), **pages)
 
     def make_grader(self, settings: Any) -> Grader:
@@ -308,20 +292,17 @@ class Domain:
         """
         facts: dict[str, Any] = {"source": None if self.source is None else hash_input(self.source)}
         if model in self.scripted_humans:
-            facts |= {"script": model, "revision": self.scripted_humans[model].revision}
+            facts |= {"script": model, "revision": 1}  # raised when the replies of a packaged one change
         else:
             facts |= {"model": model if folder is None else hash_input(folder), "prompt": human_prompt}
             facts |= {"request": request, **vars(self.limits(human)), **(window or {})}
             facts |= {"protocol_files": dict(self.protocol_files)} if self.protocol_files else {}
         return {"name": name or Path(model).name, "hash": content_id(facts)}
 
-    def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:
-        """Check the tasks of the file `path`, also for the scripted human `human`. Raises UserError."""
+    def check(self, tasks: Sequence[Task], path: str) -> None:
+        """Check the tasks of the file `path`. Raises UserError."""
         if self.check_tasks is not None:
             self.check_tasks(tasks, path)
-        scripted = None if human is None else self.scripted_humans.get(human)
-        if scripted is not None and scripted.check_tasks is not None:
-            scripted.check_tasks(tasks, path)
 
 
 def _template(prompt: str, needed: Sequence[str], known: Sequence[str]) -> str:

@@ -169,7 +169,7 @@ class Simulation:
         """
         collection = self.collection
         tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
-        self.domain.check(tasks, input_path, self.players.env_model)
+        self.domain.check(tasks, input_path)
         jobs = shard_of(collection.jobs(tasks), step.shard)
         with self._open(input_path, output_path, step) as run:
             self._print_protocol()

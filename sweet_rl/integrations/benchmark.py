@@ -93,7 +93,7 @@ class Benchmark:
             tasks = [Task.from_dict(row) for row in make_tasks(NUM_MINI_TASKS, TEST_SEED)]
         else:
             raise UserError(f"the domain {self.domain.name!r} has no tasks of its own: give input_path, a JSONL file.")
-        self.domain.check(tasks, self.input_path or self.domain.name, self.scripted_human)
+        self.domain.check(tasks, self.input_path or self.domain.name)
         return tasks
 
     def opening(self, task: Task) -> list[Message]:

@@ -51,13 +51,13 @@ def summary(place: Path, name: str) -> dict:
 
 
 BROKEN = """
-from sweet_rl.dialogues import Domain, ScriptedHuman
+from sweet_rl.dialogues import Domain
 
 class Client:
     async def reply(self, task, dialogue, seed):
         return task.wishes
 
-DOMAIN = Domain("mine", reward=lambda task, answer: 1.0, scripted_humans={"client": ScriptedHuman(Client)})
+DOMAIN = Domain("mine", reward=lambda task, answer: 1.0, scripted_humans={"client": Client})
 """
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from sweet_rl.dialogues import Domain, HumanReply, HumanSettings, ScriptedHuman
+from sweet_rl.dialogues import Domain, HumanReply, HumanSettings
 from sweet_rl.dialogues import simulate as module
 from sweet_rl.dialogues.simulate import CollectionSettings, PlayerSettings, Simulation, estimate, summarise_dialogues
 from sweet_rl.models.base import Completion, Sampling
@@ -45,7 +45,7 @@ class Client:
 
 
 def simulation(per_task: int = 1, num_tasks: int | None = None, human: str = "client") -> Simulation:
-    mine = Domain("mine", reward=lambda task, answer: 1.0, scripted_humans={"client": ScriptedHuman(Client)},
+    mine = Domain("mine", reward=lambda task, answer: 1.0, scripted_humans={"client": Client},
                   human_prompt="code_user.txt")  # fmt: skip
     collection = CollectionSettings(num_tasks, per_task)
     return Simulation(
