@@ -13,8 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from sweet_rl.dialogues.mini.task_files import TaskFiles, write_task_files
-from sweet_rl.dialogues.mini.tasks import make_tasks
+from sweet_rl.dialogues.mini.tasks import TaskFiles, make_tasks, write_task_files
 from sweet_rl.dialogues.mini.worlds import WORLDS
 from sweet_rl.runs.cli import run
 

@@ -8,7 +8,7 @@ import random
 import re
 from pathlib import Path
 
-from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply
 from sweet_rl.models.base import Sampling
 from sweet_rl.runs.cli import run
 
@@ -50,7 +50,7 @@ class Client:  # --env_model client: a human without a model
 
 
 class PlayedClient:  # any other --env_model: a chat model plays the human
-    def __init__(self, model, human_prompt, **settings):
+    def __init__(self, model, human_prompt, settings):
         self.model, self.human_prompt = model, human_prompt
 
     async def reply(self, task, dialogue, seed):
@@ -68,7 +68,7 @@ def reward(task, answer):
 DOMAIN = Domain(
     name="interview",
     environment=Interview,
-    scripted_humans={"client": ScriptedHuman(Client)},
+    scripted_humans={"client": Client},
     human=PlayedClient,
     human_prompt="""You said: {problem_description}
 You care about {ground_truth}. Say so only if you are asked, and reply to the last message in one sentence.

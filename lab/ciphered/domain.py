@@ -13,7 +13,7 @@ The task's `replies` says what the client answers: "silent", always the same; "r
 from __future__ import annotations
 
 from lab.ciphered.tasks import TOPICS, asked_topics, reply_to, topic_of
-from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, HumanReply
 from sweet_rl.models.base import Completion, Message
 from sweet_rl.runs.records import Task
 
@@ -56,7 +56,7 @@ DOMAIN = Domain(
     name="ciphered",
     environment=FixedTurns,
     agent_prompt="{problem_description}",
-    scripted_humans={"client": ScriptedHuman(Client)},
+    scripted_humans={"client": Client},
     reward=reward,
     label_turn=label_turn,
 )

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from lab.ciphered.tasks import write_rows
 from lab.mini_agents.pretraining import CHAT_TEMPLATE
 from sweet_rl.dialogues import AnswerEnvironment
-from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.mini.human import MINI
 from sweet_rl.method.privileged_information import hint_text
 from sweet_rl.models.weights import model_path
 from sweet_rl.runs.records import Message, Trajectory, read_records

@@ -9,7 +9,7 @@ import random
 import re
 from dataclasses import replace
 
-from sweet_rl.dialogues import HumanReply, ScriptedHuman
+from sweet_rl.dialogues import HumanReply
 from sweet_rl.dialogues.frontend.environment import DOMAIN as FRONTEND
 from sweet_rl.dialogues.frontend.vision_human import newest_draft
 from sweet_rl.models.base import Message
@@ -41,5 +41,5 @@ DOMAIN = replace(
     FRONTEND,
     name="pages",
     agent_prompt="{problem_description}",
-    scripted_humans={"designer": ScriptedHuman(Designer)},
+    scripted_humans={"designer": Designer},
 )

@@ -5,9 +5,9 @@ A domain is the rules of a dialogue, its simulated human, and the reward of its 
 """
 
 from sweet_rl.dialogues.answer_environment import ANSWER_MARKER, AnswerEnvironment
-from sweet_rl.dialogues.domain import Domain, Grade, ScriptedHuman
+from sweet_rl.dialogues.domain import Domain, Grade
 from sweet_rl.dialogues.simulated_human import HumanReply, HumanSettings, LLMHuman
 
 __all__ = [
-    "ANSWER_MARKER", "AnswerEnvironment", "Domain", "Grade", "HumanReply", "HumanSettings", "LLMHuman", "ScriptedHuman",
+    "ANSWER_MARKER", "AnswerEnvironment", "Domain", "Grade", "HumanReply", "HumanSettings", "LLMHuman",
 ]  # fmt: skip

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.dialogues.answer_environment import AnswerEnvironment
-from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, Human, HumanSettings, LLMHuman
+from sweet_rl.dialogues.simulated_human import (
+    PROMPT_VALUES,
+    REPLY_CHARS,
+    REPLY_TOKENS,
+    Human,
+    HumanSettings,
+    LLMHuman,
+)
 from sweet_rl.models.base import ChatModel, Message
 from sweet_rl.models.prompts import check_prompt, load_prompt
 from sweet_rl.runs.errors import UserError
@@ -142,23 +149,6 @@ class FunctionGrader(Grader):
 
 
 @dataclass(frozen=True)
-class ScriptedHuman:
-    """A human that needs no model.
-
-    Attributes:
-        make: Function that makes the human: `make()`, or `make(renderer=PageRenderer)` in a domain that draws pages.
-        check_tasks: Function `check_tasks(tasks, path)` that raises UserError if the human cannot play a task of the
-            file `path`.
-        revision: Number that is raised when the human's replies change, because its figures are then those of another
-            human.
-    """
-
-    make: Callable[..., Human]
-    check_tasks: Callable[[Sequence[Task], str], None] | None = None
-    revision: int = 1
-
-
-@dataclass(frozen=True)
 class Domain:
     """A domain, which `--task_type` names.
 
@@ -173,13 +163,14 @@ class Domain:
         agent_prompt: Instructions of the agent: a text with {problem_description} (and {max_turns}), or the name of a
             template in sweet_rl/models/prompts.
         agent_prompts: Instructions for agents that need their own, by `--agent_model`.
-        human: Function that makes the human that a model plays: `human(model, human_prompt, max_chars=, retry_leaks=,
-            temperature=, max_tokens=)`, and `renderer=` in a domain that draws pages.
+        human: Function that makes the human that a model plays: `human(model, human_prompt, settings=HumanSettings)`,
+            and `renderer=` in a domain that draws pages.
         human_prompt: Instructions of that human, in the same form; None if only scripted humans play.
         human_prompt_values: Names in braces that `human_prompt` has to contain.
         max_reply_chars: Length at which the human's replies are cut (the paper, table 5: 400 backend, 1,000 frontend).
         max_reply_tokens: Largest number of tokens of one reply of the human.
-        scripted_humans: Humans without a model, by `--env_model`.
+        scripted_humans: Functions that make humans without a model, by `--env_model`: `make()`, or `make(renderer=)`
+            in a domain that draws pages.
         label_turn: Function `label_turn(task, messages_before, text)` that returns a word that judges a turn of the
             agent by what the task hides, or None. It is recorded as `oracle` in the message; no agent, human or critic
             sees it.
@@ -207,9 +198,9 @@ class Domain:
     human: Callable[..., Human] = LLMHuman
     human_prompt: str | None = None
     human_prompt_values: Sequence[str] = PROMPT_VALUES
-    max_reply_chars: int = 400
-    max_reply_tokens: int = 256
-    scripted_humans: Mapping[str, ScriptedHuman] = field(default_factory=dict)
+    max_reply_chars: int = REPLY_CHARS
+    max_reply_tokens: int = REPLY_TOKENS
+    scripted_humans: Mapping[str, Callable[..., Human]] = field(default_factory=dict)
     label_turn: Callable[[Task, list[Message], str], str | None] | None = None
     check_tasks: Callable[[Sequence[Task], str], None] | None = None
     draws_pages: bool = False
@@ -252,13 +243,18 @@ class Domain:
         return partial(self.environment, agent_prompt=agent_prompt, max_turns=max_turns)
 
     def make_human(
-        self, name: str, model: ChatModel | None = None, human_prompt: str = "", renderer: Any = None, **settings: Any
+        self,
+        name: str,
+        model: ChatModel | None = None,
+        human_prompt: str = "",
+        settings: HumanSettings | None = None,
+        renderer: Any = None,
     ) -> Human:
         """The scripted human called `name`, or else a human that `model` plays with `settings`."""
         pages = {"renderer": renderer} if self.draws_pages else {}
         if name in self.scripted_humans:
-            return self.scripted_humans[name].make(**pages)
-        return self.human(model, human_prompt, **pages, **settings)
+            return self.scripted_humans[name](**pages)
+        return self.human(model, human_prompt, settings=self.limits(settings), **pages)
 
     def make_grader(self, settings: Any) -> Grader:
         """The grader with these settings: `CodeGrading`, or `PageGrading` in a domain that draws pages."""
@@ -266,8 +262,9 @@ class Domain:
             return self.grader(settings)  # type: ignore[misc]
         return FunctionGrader(self.reward, self.source, settings.concurrency)
 
-    def limits(self, human: HumanSettings) -> HumanSettings:
+    def limits(self, human: HumanSettings | None = None) -> HumanSettings:
         """The settings, with the domain's lengths of replies if they have none."""
+        human = human or HumanSettings()
         return replace(
             human,
             max_chars=human.max_chars or self.max_reply_chars,
@@ -301,20 +298,17 @@ class Domain:
         """
         facts: dict[str, Any] = {"source": None if self.source is None else hash_input(self.source)}
         if model in self.scripted_humans:
-            facts |= {"script": model, "revision": self.scripted_humans[model].revision}
+            facts |= {"script": model, "revision": 1}  # raised when the replies of a packaged one change
         else:
             facts |= {"model": model if folder is None else hash_input(folder), "prompt": human_prompt}
-            facts |= {"request": request, **vars(self.limits(human or HumanSettings())), **(window or {})}
+            facts |= {"request": request, **vars(self.limits(human)), **(window or {})}
             facts |= {"protocol_files": dict(self.protocol_files)} if self.protocol_files else {}
         return {"name": name or Path(model).name, "hash": content_id(facts)}
 
-    def check(self, tasks: Sequence[Task], path: str, human: str | None = None) -> None:
-        """Check the tasks of the file `path`, also for the scripted human `human`. Raises UserError."""
+    def check(self, tasks: Sequence[Task], path: str) -> None:
+        """Check the tasks of the file `path`. Raises UserError."""
         if self.check_tasks is not None:
             self.check_tasks(tasks, path)
-        scripted = None if human is None else self.scripted_humans.get(human)
-        if scripted is not None and scripted.check_tasks is not None:
-            scripted.check_tasks(tasks, path)
 
 
 def _template(prompt: str, needed: Sequence[str], known: Sequence[str]) -> str:

@@ -204,10 +204,7 @@ class ReleasedHuman:
 
     model: ChatModel
     prompt_template: str
-    max_chars: int = CODE_REPLY_CHARS
-    temperature: float = 0.0
-    max_tokens: int = MAX_REPLY_TOKENS
-    retry_leaks: bool = False
+    settings: HumanSettings = HumanSettings()
     _warned: bool = field(default=False, init=False)
 
     async def ask(self, messages: list[Any], seed: int, gives_away: Callable[[str], bool]) -> HumanReply:
@@ -216,7 +213,8 @@ class ReleasedHuman:
         Raises:
             ModelError: There is no reply for another reason.
         """
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=seed)
+        tokens = self.settings.max_tokens or MAX_REPLY_TOKENS
+        sampling = Sampling(temperature=self.settings.temperature, max_tokens=tokens, seed=seed)
         try:
             (completion,) = await self.model.complete(messages, sampling)
         except ModelError as error:
@@ -228,7 +226,7 @@ class ReleasedHuman:
                 self._warned = True
                 logger.warning("human: the reply to a bad request is %r, as published: %s", NO_RESPONSE, error)
             return HumanReply(NO_RESPONSE)
-        text = completion.text[: self.max_chars]
+        text = completion.text[: self.settings.max_chars]
         return HumanReply(text, int(gives_away(text)), completion.prompt_tokens, completion.completion_tokens)
 
 
@@ -262,7 +260,6 @@ class ReleasedPageHuman(ReleasedHuman):
     the reference page.
     """
 
-    max_chars: int = PAGE_REPLY_CHARS
     sentences: Sequence[str] = field(kw_only=True)
     renderer: PageRenderer = field(kw_only=True)
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from sweet_rl.dialogues.domain import Domain
-from sweet_rl.dialogues.play import OUTGROWN, CandidateSelector, DialogueSetup, play_all, trajectory_id
+from sweet_rl.dialogues.play import OUTGROWN, DialogueSetup, play_all, trajectory_id
 from sweet_rl.dialogues.released import differences_from_published
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.models.base import ChatModel, Sampling
@@ -29,7 +29,7 @@ from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import RELEASED, Task, hash_rows, human_label, read_records, without_excluded
+from sweet_rl.runs.records import RELEASED, Task, hash_rows, read_records, without_excluded
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, shard_of
 
@@ -98,7 +98,7 @@ class SelectorSettings(NamedTuple):
 
     settings: dict[str, Any]
     inputs: Sequence[str | None]
-    load: Callable[[], CandidateSelector]
+    load: Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ class Simulation:
     @cached_property
     def human_identity(self) -> dict[str, str]:
         """Which human replies (`Domain.human_identity`)."""
-        name, model, human = self.players.human_name, self.players.env_model, self.domain.limits(self.human)
+        name, model = self.players.human_name, self.players.env_model
         return self.domain.human_identity(
-            name, model, self.human_prompt, human, self.env.request, self._window, self._folder
+            name, model, self.human_prompt, self.human, self.env.request, self._window, self._folder
         )
 
     def run(
@@ -169,7 +169,7 @@ class Simulation:
         """
         collection = self.collection
         tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
-        self.domain.check(tasks, input_path, self.players.env_model)
+        self.domain.check(tasks, input_path)
         jobs = shard_of(collection.jobs(tasks), step.shard)
         with self._open(input_path, output_path, step) as run:
             self._print_protocol()
@@ -181,12 +181,6 @@ class Simulation:
                 raise NothingMade(
                     f"{output_path}: all {summary['dialogues']} dialogues failed, for the reasons above. Mend these, "
                     "then give the same command with --retry_failed."
-                )
-            if summary["dialogues_too_long_for_the_agent"] == summary["turns"] == summary["dialogues"] > 0:
-                print_summary(summary)
-                raise NothingMade(
-                    f"{output_path}: no task fits the agent's context together with --max_tokens "
-                    f"{self.sampling.max_tokens}. Give the agent a longer context, or fewer tokens, and --overwrite."
                 )
             return run.finish(summary, _show, may_be_empty=not jobs)  # with more shards than dialogues
 
@@ -231,27 +225,20 @@ class Simulation:
         missing = [(task, sample) for task, sample in jobs if trajectory_id(task, sample) not in run.done]
         if cache is None:
             self._print_estimate([task for task, _ in missing])
-        with contextlib.ExitStack() as resources:
+        async with contextlib.AsyncExitStack() as resources:
             agent, human_model = self.models(resources, cache)
-            setup = self.setup(resources, agent, human_model)
             models: dict[str, ChatModel] = {"agent and human" if human_model is agent else "agent": agent}
             if human_model is not None and human_model is not agent:
                 models["human"] = human_model
-            try:
-                for model in models.values():
-                    await model.check()
-                await self._play_missing(run, missing, len(jobs), setup)
-            finally:
-                for closable in (*models.values(), setup.human, setup.choose):
-                    close = getattr(closable, "close", None)
-                    if close is not None:
-                        await close()
+            setup = self.setup(resources, agent, human_model)
+            for model in models.values():
+                await model.check()
+            await self._play_missing(run, missing, len(jobs), setup)
         summary = summarise_dialogues(run.records(), time.monotonic() - start, before)
         run.sort(trajectory_id(task, sample) for task, sample in jobs)
         for name, model in models.items():
-            facts = model.summary() if hasattr(model, "summary") else None
-            if facts:
-                summary[name] = facts
+            facts: dict[str, Any] = getattr(model, "summary", dict)()
+            summary |= {name: facts} if facts else {}
         return summary
 
     async def _play_missing(self, run: Run, jobs: Sequence[Job], total: int, setup: DialogueSetup) -> None:
@@ -268,21 +255,25 @@ class Simulation:
                     bar.set_postfix_str(f"failed {failed}", refresh=False)
                     bar.update()
 
-    def setup(self, resources: contextlib.ExitStack, agent: ChatModel, human_model: ChatModel | None) -> DialogueSetup:
-        """The two sides and the rules of the dialogues. `resources` closes the browsers, if pages are drawn."""
-        domain, players, renderer = self.domain, self.players, None
+    def setup(
+        self, resources: contextlib.AsyncExitStack, agent: ChatModel, human_model: ChatModel | None
+    ) -> DialogueSetup:
+        """The two sides and the rules of the dialogues. `resources` closes the browsers and the critic."""
+        domain, players, renderer, choose = self.domain, self.players, None, None
         if domain.draws_pages:
             from sweet_rl.rendering.renderer import PageRenderer
 
             renderer = PageRenderer.from_settings(self.pages, cache=PICTURES_KEPT)
             resources.enter_context(renderer)
-        human = vars(domain.limits(self.human))
+        if self.selector is not None:
+            choose = self.selector.load()
+            resources.push_async_callback(choose.close)
         return DialogueSetup(
             PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
-            domain.make_human(players.env_model, human_model, self.human_prompt, renderer, **human),
+            domain.make_human(players.env_model, human_model, self.human_prompt, self.human, renderer),
             domain.begin(self.agent_prompt, self.collection.max_turns),
             replace(self.sampling, seed=self.collection.seed),
-            None if self.selector is None else self.selector.load(),
+            choose,
             domain.label_turn,
             self.human_identity,
             protocol=domain.protocol,
@@ -314,19 +305,24 @@ class Simulation:
         """The folder of the model that plays the human, if it is on this disk."""
         return None if self.scripted else model_input(self.players.env_model)
 
-    def models(self, resources: contextlib.ExitStack, cache: CallCache | None) -> tuple[ChatModel, ChatModel | None]:
+    def models(
+        self, resources: contextlib.AsyncExitStack, cache: CallCache | None
+    ) -> tuple[ChatModel, ChatModel | None]:
         """The models of agent and human, the same one if their settings are equal; None for a scripted human."""
         if cache is None and self.calls.cache:
             cache = CallCache(self.calls.cache)
             resources.callback(cache.close)
         agent = load_model(self.players.agent_model, self.agent, self.calls, cache)
+        resources.push_async_callback(agent.close)
         if self.scripted:
             return agent, None
         env = replace(self.env, tokenizer=None)  # the human is asked with messages
         one_name = self.players.agent_model == self.players.env_model
         if one_name and replace(self.agent, tokenizer=None) == env and not self.domain.draws_pages:
             return agent, agent
-        return agent, load_model(self.players.env_model, env, self.calls, cache)
+        human = load_model(self.players.env_model, env, self.calls, cache)
+        resources.push_async_callback(human.close)
+        return agent, human
 
 
 def _failed(row: dict) -> bool:
@@ -387,45 +383,35 @@ def estimate(
 
 def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
     """Summarise trajectory rows: endings, failures by side and kind with the first message of each, turns, messages of
-    the agent that are empty or were cut by the token limit, tokens of both sides, leaks, speeds.
+    the agent that the token limit cut, tokens of both sides, leaks, speeds.
 
     Args:
         rows: Trajectories as they are on disk; they are read once and not kept.
         seconds: Time that all rows but the first `before` took.
         before: Number of rows of an earlier, interrupted process; they are left out of the speeds.
     """
-    endings, failures, humans = Counter[str](), Counter[str](), Counter[str]()
-    counts, tokens = Counter[str](), Counter[str]()
+    endings, failures, counts, tokens = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     messages: dict[str, str] = {}
-    dialogues = turns_before = 0
     for row in rows:
-        dialogues += 1
         endings[row.get("ending") or "unknown"] += 1
-        humans[human_label(row.get("human"))] += 1
         if failure := row.get("failure"):
             kind = f"{failure.get('side')}: {failure.get('kind')}"
             failures[kind] += 1
             messages.setdefault(kind, failure.get("message", ""))
-        spoken = [message for message in row["dialogue_history"] if message["role"] == "assistant"]
-        empty = sum(not message["content"].strip() for message in spoken)
-        cut = sum(message.get("finish_reason") == "length" for message in spoken)
-        outgrown = bool(spoken) and spoken[-1].get("finish_reason") == OUTGROWN
-        leaks = row.get("leaks", 0)
-        counts.update(turns=len(spoken), empty=empty, cut=cut, faulty=bool(empty or cut), outgrown=outgrown)
-        counts.update(leaks=leaks, with_leaks=leaks > 0)
+        reasons = [one.get("finish_reason") for one in row["dialogue_history"] if one["role"] == "assistant"]
+        counts.update(turns=len(reasons), cut=reasons.count("length"), outgrown=reasons.count(OUTGROWN))
+        counts.update(turns_before=len(reasons) if counts["dialogues"] < before else 0, dialogues=1)
+        counts.update(leaks=row.get("leaks", 0), with_leaks=row.get("leaks", 0) > 0)
         for side, usage in row.get("usage", {}).items():
             tokens.update({f"{side}_{name}": number for name, number in usage.items() if number is not None})
-        turns_before += len(spoken) if dialogues <= before else 0
+    dialogues = counts["dialogues"]
     summary: dict[str, Any] = {
         "dialogues": dialogues,
-        "humans": dict(sorted(humans.items())),
         "endings": dict(sorted(endings.items())),
         "failures": dict(sorted(failures.items())),
         "turns": counts["turns"],
         "turns_per_dialogue": round(counts["turns"] / dialogues, 2) if dialogues else 0.0,
-        "empty_messages": counts["empty"],
         "cut_messages": counts["cut"],
-        "dialogues_with_empty_or_cut_messages": counts["faulty"],
         "dialogues_too_long_for_the_agent": counts["outgrown"],
         "simulator_leaks": counts["leaks"],
         "dialogues_with_leaks": counts["with_leaks"],
@@ -437,6 +423,6 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
         summary |= {
             "seconds": round(seconds, 1),
             "dialogues_per_second": round((dialogues - before) / seconds, 2),
-            "turns_per_second": round((counts["turns"] - turns_before) / seconds, 2),
+            "turns_per_second": round((counts["turns"] - counts["turns_before"]) / seconds, 2),
         }
     return summary

@@ -1,9 +1,4 @@
-"""What a human who replies is, and the one that a language model plays, which knows the reference solution and answers
-in words (the paper, section 3).
-
-`ModelHuman` asks for a reply, cuts it, and rejects it if it gives the reference solution away. `LLMHuman` reads and
-writes text; `frontend/vision_human.py` sees pages.
-"""
+"""The human who knows the reference solution and answers in words; a language model plays it (the paper, section 3)."""
 
 from __future__ import annotations
 
@@ -27,6 +22,7 @@ REMINDER = (
 )
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|[。！？][\"'”’)\]」』）]*|\n")
 LEAK_ATTEMPTS = 4
+REPLY_CHARS, REPLY_TOKENS = 400, 256  # of a domain that names no others
 _RETRY_TEMPERATURE = 0.7  # because a greedy model would repeat the reply that was rejected
 
 
@@ -88,19 +84,17 @@ class ModelHuman:
 
     A reply is cut at the last end of a sentence within `max_chars`. One that gives the reference solution away is asked
     for again, up to LEAK_ATTEMPTS times, before a fixed sentence takes its place; without `retry_leaks` it passes. Both
-    are counted. The other arguments are those of `HumanSettings`.
+    are counted.
 
     Args:
         model: The model.
         prompt_template: Instructions of the human; the names in braces are those of the subclass.
+        settings: How the model plays.
     """
 
     model: ChatModel
     prompt_template: str
-    max_chars: int = 400
-    retry_leaks: bool = True
-    temperature: float = 0.0
-    max_tokens: int = 256
+    settings: HumanSettings = HumanSettings()
 
     async def ask(
         self, content: Callable[[bool], Any], gives_away: Callable[[str], bool], fallback: str, seed: int
@@ -116,19 +110,20 @@ class ModelHuman:
         Raises:
             ModelError: The model cannot be called, or its reply is empty twice (kind "malformed").
         """
-        leaks = empty = 0
+        settings, leaks, empty = self.settings, 0, 0
         calls: list[Completion] = []
         while True:
             attempt = leaks + empty
-            temperature = max(self.temperature, _RETRY_TEMPERATURE) if attempt else self.temperature
-            sampling = Sampling(temperature=temperature, max_tokens=self.max_tokens, seed=seed + attempt)
+            temperature = max(settings.temperature, _RETRY_TEMPERATURE) if attempt else settings.temperature
+            tokens = settings.max_tokens or REPLY_TOKENS
+            sampling = Sampling(temperature=temperature, max_tokens=tokens, seed=seed + attempt)
             messages: list[Message] = [{"role": "user", "content": content(leaks > 0)}]
             (completion,) = await self.model.complete(messages, sampling)
             calls.append(completion)
             finished = completion.finish_reason != "length"
             prompt = None if self.model.chat is None else parts_text(self.model.chat.prompt(messages))
             spoken = without_thinking(completion.text, prompt, finished)
-            text = cut_at_sentence(spoken, self.max_chars, finished)
+            text = cut_at_sentence(spoken, settings.max_chars or REPLY_CHARS, finished)
             if not text:
                 empty += 1
                 if empty == 2:
@@ -137,7 +132,7 @@ class ModelHuman:
             if not gives_away(text):
                 break
             leaks += 1
-            if not self.retry_leaks:
+            if not settings.retry_leaks:
                 break
             if leaks == LEAK_ATTEMPTS:
                 text = fallback

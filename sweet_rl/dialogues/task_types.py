@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from sweet_rl.dialogues.backend import environment as backend
 from sweet_rl.dialogues.domain import Domain
 from sweet_rl.dialogues.frontend import environment as frontend
-from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.mini.human import MINI
 from sweet_rl.dialogues.released import released_code, released_html
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError

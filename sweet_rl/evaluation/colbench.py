@@ -174,7 +174,7 @@ class ColBench:
     def tasks(self) -> list[Task]:
         """The tasks. Raises UserError if there are none of this domain."""
         tasks = read_records(self.tasks_file, Task, self.limit)
-        self.domain.check(tasks, self.tasks_file, self.wanted.human)
+        self.domain.check(tasks, self.tasks_file)
         return tasks
 
     @cached_property

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from sweet_rl.dialogues.domain import Domain, Grader
-from sweet_rl.dialogues.sibling_pairs import best_of_tasks
 from sweet_rl.evaluation.compare import compare
 from sweet_rl.evaluation.graded_file import read_graded
 from sweet_rl.evaluation.statistics import check_k
@@ -231,6 +230,16 @@ def _write_best(path: str, graded_path: str, trajectories: Sequence[Trajectory],
             run.write_missing(trajectory.to_dict() for trajectory in best_of_tasks(trajectories))
             run.finish({"trajectories": len(run.done)}, show=None, may_be_empty=True)
         print(f"{path}: the best dialogues of {run.summary['trajectories']} tasks")
+
+
+def best_of_tasks(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """The graded dialogue with the highest reward per task, the first of equal ones; only if its reward is above 0."""
+    best: dict[str, tuple[float, Trajectory]] = {}
+    for trajectory in trajectories:
+        highest = best[trajectory.task.id][0] if trajectory.task.id in best else 0.0
+        if trajectory.reward is not None and trajectory.is_graded and trajectory.reward > highest:
+            best[trajectory.task.id] = trajectory.reward, trajectory
+    return [trajectory for _, trajectory in best.values()]
 
 
 def grade_trajectories(trajectories: Iterable[Trajectory], grader: Grader) -> Iterator[Trajectory]:

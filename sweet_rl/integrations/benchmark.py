@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.domain import Grader
 from sweet_rl.dialogues.frontend.environment import PageGrading
-from sweet_rl.dialogues.mini.domain import MINI
+from sweet_rl.dialogues.mini.human import MINI
 from sweet_rl.dialogues.mini.tasks import TEST_SEED, make_tasks
 from sweet_rl.dialogues.play import DialogueSetup, play
 from sweet_rl.dialogues.simulate import PICTURES_KEPT
@@ -80,7 +80,7 @@ class Benchmark:
             raise UserError(f"max_turns is {self.max_turns}; it must be at least 1.")
         self.sampling = Sampling(seed=self.seed)
         self._grading = build(PageGrading if domain.draws_pages else CodeGrading, self.grading or {}, "grading")
-        self._human = domain.limits(build(HumanSettings, self.human or {}, "human"))
+        self._human = build(HumanSettings, self.human or {}, "human")
         self._human_prompt = "" if self.scripted_human else domain.human_template(self.user_prompt_path)
         self._begin = domain.begin(domain.agent_template(path=self.agent_prompt_path), self.max_turns)
 
@@ -93,7 +93,7 @@ class Benchmark:
             tasks = [Task.from_dict(row) for row in make_tasks(NUM_MINI_TASKS, TEST_SEED)]
         else:
             raise UserError(f"the domain {self.domain.name!r} has no tasks of its own: give input_path, a JSONL file.")
-        self.domain.check(tasks, self.input_path or self.domain.name, self.scripted_human)
+        self.domain.check(tasks, self.input_path or self.domain.name)
         return tasks
 
     def opening(self, task: Task) -> list[Message]:
@@ -121,7 +121,7 @@ class Benchmark:
         renderer = self._renderer if draws else None
         setup = DialogueSetup(
             agent,
-            domain.make_human(scripted or "", human, self._human_prompt, renderer, **vars(self._human)),
+            domain.make_human(scripted or "", human, self._human_prompt, self._human, renderer),
             self._begin,
             self.sampling,
             label_turn=domain.label_turn,

@@ -80,12 +80,7 @@ def write_pairs(
         if run.finished:
             run.show(show)
             return
-        siblings: dict[str, list[Trajectory]] = {}
-        for trajectory in trajectories:
-            if trajectory.is_graded and trajectory.turns:
-                siblings.setdefault(trajectory.task.id, []).append(trajectory)
-        for group in siblings.values():
-            run.write_missing(pair.to_dict() for pair in trajectory_pairs(group, hint, texts, min_gap))
+        run.write_missing(pair.to_dict() for pair in trajectory_pairs(trajectories, hint, texts, min_gap))
         run.finish({"pairs": len(run.done)}, show, may_be_empty=True)
 
 

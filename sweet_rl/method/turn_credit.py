@@ -58,7 +58,6 @@ class TurnScorer:
     """
 
     def __init__(self, chosen: ChosenCritic) -> None:
-        check_scores_turns(chosen)
         self.critic: CheckedCritic = of_finished_dialogues(chosen).load()
 
     async def credit(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
@@ -103,21 +102,17 @@ def of_finished_dialogues(chosen: ChosenCritic) -> ChosenCritic:
     """The critic with a reference that finished dialogues have.
 
     They keep no log-probs of sampling, a log-ratio's default, so its default here is the critic's seed model, which
-    does not see the reference solution.
+    does not see the reference solution. Raises UserError for a critic that only compares candidates.
     """
-    settings = chosen.settings
-    if not isinstance(settings, SweetSettings) or settings.reference is not None or not seed_of(settings.model_id):
-        return chosen
-    return ChosenCritic(chosen.critic_type, {"reference_model_id": seed_of(settings.model_id), **chosen.given})
-
-
-def check_scores_turns(chosen: ChosenCritic) -> None:
-    """Raise UserError for a critic that only compares candidates."""
     if chosen.kind.compares:
         raise UserError(
             f"critic: a {chosen.critic_type} compares candidates of one turn, and a dialogue has one message per turn. "
             "Give another critic_type."
         )
+    settings = chosen.settings
+    if not isinstance(settings, SweetSettings) or settings.reference is not None or not seed_of(settings.model_id):
+        return chosen
+    return ChosenCritic(chosen.critic_type, {"reference_model_id": seed_of(settings.model_id), **chosen.given})
 
 
 def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, step: StepSettings | None = None) -> dict:
@@ -132,7 +127,6 @@ def score_turns_file(critic: ChosenCritic, input_path: str, output_path: str, st
         UserError: Before anything is written; or a turn cannot be scored.
     """
     step = step or StepSettings()
-    check_scores_turns(critic)
     critic = of_finished_dialogues(critic)
     settings = {**critic.to_settings(), "limit": step.limit}
     with open_run(output_path, settings, [input_path, *critic.inputs()], step.overwrite) as run:

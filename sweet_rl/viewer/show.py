@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sweet_rl.dialogues.frontend.extract_page import answered_page
 from sweet_rl.method.critics import ChosenCritic
-from sweet_rl.method.turn_credit import TurnScorer, check_scores_turns
+from sweet_rl.method.turn_credit import TurnScorer
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import check_finished
 from sweet_rl.runs.paths import check_paths, write_texts
@@ -138,7 +138,6 @@ def _dialogues(
 
 
 async def _credit(critic: ChosenCritic, trajectories: Sequence[Trajectory]) -> list[list[dict]]:
-    check_scores_turns(critic)
     scorer = TurnScorer(critic)
     try:
         size = scorer.critic.turns_per_call

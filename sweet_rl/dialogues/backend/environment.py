@@ -19,7 +19,6 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
 logger = logging.getLogger(__name__)
-MOST_NAMED = 20  # tasks in one message
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def make_grader(settings: CodeGrading) -> CodeGrader:
 
 
 def check_tasks(tasks: Sequence[Task], path: str) -> None:
-    """Raise UserError if no task has tests; name the tasks with a test that is no hidden test."""
+    """Raise UserError if no task has tests; count the tasks with a test that is no hidden test, and name the first."""
     if not any(task.test_cases for task in tasks):
         raise UserError(
             f"{path}: no task has test_cases, by which code is graded. Give the domain of these rows: --task_type "
@@ -62,12 +61,11 @@ def check_tasks(tasks: Sequence[Task], path: str) -> None:
         try:
             read_tests(task.test_cases, task.ground_truth)
         except ValueError as error:
-            faults.append(f"  task {task.id}: {error}")
+            faults.append(f"task {task.id}: {error}")
     if faults:
-        more = [f"  and {len(faults) - MOST_NAMED} more"] if len(faults) > MOST_NAMED else []
         logger.warning(
-            "%s: %d of %d tasks cannot be graded, so they get no reward and are not counted. %s.\n%s",
-            path, len(faults), len(by_id), FORMS, "\n".join([*faults[:MOST_NAMED], *more]),
+            "%s: %d of %d tasks cannot be graded, so they get no reward and are not counted. %s. The first: %s",
+            path, len(faults), len(by_id), FORMS, faults[0],
         )  # fmt: skip
 
 

@@ -120,10 +120,6 @@ class CodeGrader(Grader):
             for future in waiting:
                 future.cancel()
 
-    def ungradable(self, task: Task) -> str | None:
-        """Why a task cannot be graded (its tests are none, its reference fails or varies), or None."""
-        return self._reference(task).result().ungradable
-
     def _reference(self, task: Task) -> "Future[Reference]":
         """What the reference of a task gives. It runs once, before the first answer of the task."""
         key = (task.ground_truth, *task.test_cases.items())

@@ -38,8 +38,6 @@ class VisionHuman(ModelHuman):
     reference page cannot be drawn.
     """
 
-    max_chars: int = 1000
-    max_tokens: int = 512
     renderer: PageRenderer = field(kw_only=True)
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:

@@ -1,11 +1,13 @@
-"""The scripted human of the mini tasks: answers from the hidden rules, in varied words, without a model."""
+"""The scripted human of the mini tasks, who answers from the hidden rules without a model, and their domain."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
-from sweet_rl.dialogues.mini.oracle import topic_of
+from sweet_rl.dialogues.backend import environment as backend
+from sweet_rl.dialogues.mini.oracle import label_turn, topic_of
 from sweet_rl.dialogues.mini.tasks import family_of, rules_of
 from sweet_rl.dialogues.mini.worlds import TOPIC_BY_NAME, world_of
 from sweet_rl.dialogues.simulated_human import HumanReply
@@ -13,12 +15,7 @@ from sweet_rl.models.base import Message
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
-UNKNOWN = (
-    "I don't know.",
-    "I don't know, sorry.",
-    "No idea, I can't say.",
-    "That I don't know.",
-)
+UNKNOWN = ("I don't know.", "I don't know, sorry.", "No idea, I can't say.", "That I don't know.")
 UNCLEAR = ("I don't know what you mean.", "Sorry, I don't know how to answer that.")
 MENTIONS = ("That is before the {noun}.", "The {noun} comes on top of that.", "And do not forget the {noun}.")
 
@@ -46,25 +43,27 @@ def answer(mini: dict, question: str, rng: random.Random, earlier: Sequence[str]
     return rng.choice(UNKNOWN)
 
 
-def check_tasks(tasks: Sequence[Task], path: str) -> None:
-    """Raise UserError naming the first task of the file `path` that has no hidden rules."""
-    for number, task in enumerate(tasks, start=1):
-        try:
-            family_of(task.extra["mini"])
-            rules_of(task.extra["mini"])
-        except (KeyError, TypeError, ValueError) as error:
-            found = "has no field 'mini'" if "mini" not in task.extra else "has a field 'mini' without known rules"
-            raise UserError(
-                f"{path}, task {number} ({task.id}) {found}: the scripted human knows only the tasks of "
-                "scripts/make_mini_tasks.py. Name a language model as --env_model."
-            ) from error
-
-
 class MiniHuman:
     """Replies to the agent of a mini task; the same seed gives the same words."""
 
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
         """The reply to the last message of `dialogue`. Raises UserError if `task` is not a mini task."""
-        check_tasks([task], "the tasks")
+        try:
+            family_of(task.extra["mini"])
+            rules_of(task.extra["mini"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"task {task.id!r} has no known rules in a field 'mini': the scripted human knows only the tasks of "
+                "scripts/make_mini_tasks.py. Name a language model as --env_model."
+            ) from error
         *earlier, question = [message["content"] for message in dialogue if message["role"] == "assistant"]
         return HumanReply(answer(task.extra["mini"], question, random.Random(seed), earlier))
+
+
+MINI = replace(
+    backend.DOMAIN,
+    name="mini",
+    agent_prompts=dict.fromkeys(("mini", "mini_hard"), "mini_agent.txt"),
+    scripted_humans={"mini": MiniHuman},
+    label_turn=label_turn,
+)

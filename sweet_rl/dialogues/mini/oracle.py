@@ -14,8 +14,6 @@ from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
 from sweet_rl.dialogues.mini.worlds import QUICK, WORLDS, World, world_of
 from sweet_rl.runs.records import Message, Task
 
-LONGEST_QUESTION = 2000  # characters that are read
-
 
 def normalised(text: str) -> str:
     """Return `text` in lower case with single spaces and without punctuation at its ends."""
@@ -39,7 +37,6 @@ def topic_of(question: str, world: World = QUICK) -> str | None:
     counts. Any other question belongs to the topic with the most keywords in it; of several such topics, to the first
     in the order of the world's topics.
     """
-    question = question[:LONGEST_QUESTION]
     text, exact = normalised(question), EXACT[world.name]
     for sentence in [text, *map(normalised, re.split(r"(?<=[.?!])\s", question) if world.openings else ())]:
         if sentence in exact:

@@ -24,12 +24,11 @@ from sweet_rl.runs.records.schema import (
     Trajectory,
     TurnCandidates,
     as_shown,
-    human_label,
 )
 from sweet_rl.runs.records.validation import validated
 
 __all__ = [
     "RELEASED", "Ending", "Message", "Part", "PreferencePair", "Task", "Trajectory", "TurnCandidates", "as_shown",
-    "content_id", "hash_rows", "human_label", "kind_of", "parse_row", "read_records", "read_rows",
+    "content_id", "hash_rows", "kind_of", "parse_row", "read_records", "read_rows",
     "seed_for", "validated", "without_excluded",
 ]  # fmt: skip

@@ -241,7 +241,8 @@ class Trajectory(_Record):
         roles = [message["role"] for message in self.dialogue_history]
         if ("assistant", "user") not in zip(roles, roles[1:], strict=False):
             return None
-        return human_label(self.human)
+        human = self.human
+        return "not recorded" if human is None else f"{human.get('name')} ({human.get('hash', '')[:8]})"
 
 
 def _has_instructions_apart(trajectory: Trajectory) -> bool:
@@ -251,11 +252,6 @@ def _has_instructions_apart(trajectory: Trajectory) -> bool:
         return False
     prompt = next((message.get("input") for message in history if message["role"] == "assistant"), None)
     return isinstance(prompt, str) and "system" in prompt.partition(description.strip())[0]
-
-
-def human_label(human: dict[str, str] | None) -> str:
-    """The text that stands for a human in tables and messages."""
-    return "not recorded" if human is None else f"{human.get('name')} ({human.get('hash', '')[:8]})"
 
 
 @dataclass

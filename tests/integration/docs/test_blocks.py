@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.models.base import Completion
 from sweet_rl.models.texts.chat import ChatFormat
@@ -65,7 +64,7 @@ def test_the_human_of_ones_own_in_the_manual_asks_its_model():
             return [Completion("At most ten.", None, None, "stop")]
 
     domain, task = load_domain(str(ROOT / "docs/examples/interview.py")), Task("a fee", "a maximum")
-    human = domain.make_human("any", Model(), domain.human_template(), **vars(domain.limits(HumanSettings())))
+    human = domain.make_human("any", Model(), domain.human_template())
     dialogue = [{"role": "user", "content": "I need it."}, {"role": "assistant", "content": "What is the most?"}]
     assert asyncio.run(human.reply(task, dialogue, 7)).text == "At most ten."
     assert "You said: a fee" in asked[0][0] and "about a maximum" in asked[0][0] and asked[0][1] == 7

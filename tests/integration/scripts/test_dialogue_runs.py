@@ -51,13 +51,13 @@ def summary(place: Path, name: str) -> dict:
 
 
 BROKEN = """
-from sweet_rl.dialogues import Domain, ScriptedHuman
+from sweet_rl.dialogues import Domain
 
 class Client:
     async def reply(self, task, dialogue, seed):
         return task.wishes
 
-DOMAIN = Domain("mine", reward=lambda task, answer: 1.0, scripted_humans={"client": ScriptedHuman(Client)})
+DOMAIN = Domain("mine", reward=lambda task, answer: 1.0, scripted_humans={"client": Client})
 """
 
 
@@ -69,7 +69,8 @@ def test_a_mistake_in_a_domains_file_is_named_by_its_line_and_an_edit_of_it_need
         done = call("simulate_interactions.py", **given)
         assert done.code == 1 and "'wishes'" in done.out and "--retry_failed" in done.err, done.out + done.err
         assert re.search(r'mine.py", line 6, in reply\n +return task.wishes', done.err), done.err
-        domain.write_text(BROKEN.replace("task.wishes", 'HumanReply("?")').replace("Domain,", "Domain, HumanReply,"))
+        mended = BROKEN.replace("import Domain", "import Domain, HumanReply").replace("task.wishes", 'HumanReply("?")')
+        domain.write_text(mended)
         assert call("simulate_interactions.py", **given, retry_failed=True).code == 2
         assert call("simulate_interactions.py", **given, overwrite=True).code == 0
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sweet_rl.dialogues import AnswerEnvironment, Domain, Grade, ScriptedHuman
+from sweet_rl.dialogues import AnswerEnvironment, Domain, Grade, HumanSettings
 from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.mini.human import MiniHuman
 from sweet_rl.dialogues.task_types import load_domain
@@ -73,18 +73,18 @@ def test_a_prompt_is_a_text_a_packaged_template_or_a_file(tmp_path):
 
 def test_a_domain_without_instructions_for_a_model_names_its_scripted_humans():
     with pytest.raises(UserError, match="client"):
-        domain(scripted_humans={"client": ScriptedHuman(object)}).human_template()
+        domain(scripted_humans={"client": object}).human_template()
     assert "{dialogue}" in domain(human_prompt="code_user.txt").human_template()
 
 
 def test_a_scripted_human_is_made_by_its_name_and_any_other_by_a_model():
     made = []
     mine = domain(human=lambda *given, **settings: made.append((given, settings)), scripted_humans={
-        "client": ScriptedHuman(lambda **given: given)})  # fmt: skip
+        "client": lambda **given: given})  # fmt: skip
     assert mine.make_human("client", renderer="r") == {} and not made
-    mine.make_human("llama", "model", "prompt", max_chars=5)
-    assert made == [(("model", "prompt"), {"max_chars": 5})]
-    drawn = domain(scripted_humans={"client": ScriptedHuman(lambda **given: given)}, draws_pages=True)
+    mine.make_human("llama", "model", "prompt", HumanSettings(max_chars=5))
+    assert made == [(("model", "prompt"), {"settings": HumanSettings(max_tokens=256, max_chars=5)})]
+    drawn = domain(scripted_humans={"client": lambda **given: given}, draws_pages=True)
     assert drawn.make_human("client", renderer="r") == {"renderer": "r"}
 
 

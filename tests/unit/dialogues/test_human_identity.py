@@ -51,9 +51,9 @@ def test_a_folder_is_known_by_its_content_not_by_its_path(tmp_path):
 def test_a_scripted_human_is_known_by_its_name_and_the_file_of_its_domain(tmp_path):
     packaged = [load_domain(domain).human_identity(None, "mini") for domain in ("code", "mini")]
     assert packaged[0] == packaged[1] and packaged[0]["name"] == "mini"
-    text = "from sweet_rl.dialogues import ScriptedHuman\nfrom sweet_rl.dialogues.mini.domain import MINI\n"
+    text = "from sweet_rl.dialogues.mini.human import MINI\n"
     text += "from sweet_rl.dialogues.mini.human import MiniHuman\nfrom dataclasses import replace\n"
-    text += "DOMAIN = replace(MINI, scripted_humans={'mini': ScriptedHuman(MiniHuman)})\n"
+    text += "DOMAIN = replace(MINI, scripted_humans={'mini': MiniHuman})\n"
     path = tmp_path / "own.py"
     path.write_text(text)
     own = load_domain(str(path)).human_identity(None, "mini")

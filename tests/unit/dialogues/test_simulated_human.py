@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sweet_rl.dialogues import LLMHuman
+from sweet_rl.dialogues import HumanSettings, LLMHuman
 from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.models.prompts import load_prompt
@@ -38,7 +38,7 @@ class Model:
 
 def reply_of(*texts: str, reason: str = "stop", seed: int = 5, **settings):
     model = Model(list(texts), reason)
-    human = LLMHuman(model, load_prompt("code_user.txt", PROMPT_VALUES), **settings)
+    human = LLMHuman(model, load_prompt("code_user.txt", PROMPT_VALUES), HumanSettings(**settings))
     return asyncio.run(human.reply(TASK, DIALOGUE, seed)), model.calls
 
 

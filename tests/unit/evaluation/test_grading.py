@@ -3,8 +3,8 @@
 import pytest
 
 from sweet_rl.dialogues import Grade
-from sweet_rl.dialogues.sibling_pairs import best_of_tasks, sibling_pairs
-from sweet_rl.evaluation.evaluate import first_tasks, grade_trajectories
+from sweet_rl.dialogues.sibling_pairs import sibling_pairs
+from sweet_rl.evaluation.evaluate import best_of_tasks, first_tasks, grade_trajectories
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 

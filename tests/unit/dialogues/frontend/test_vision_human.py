@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from sweet_rl.dialogues import HumanSettings
 from sweet_rl.dialogues.frontend.vision_human import PROMPT_VALUES, REMINDER, WITHOUT_MARKUP, VisionHuman
 from sweet_rl.dialogues.leaks import holds_markup
 from sweet_rl.models.base import Completion, ModelError
@@ -39,7 +40,8 @@ class Model:
 
 
 def human(*replies: str, **settings) -> VisionHuman:
-    return VisionHuman(Model(list(replies)), load_prompt("html_user.txt", PROMPT_VALUES), renderer=Drawn(), **settings)
+    prompt = load_prompt("html_user.txt", PROMPT_VALUES)
+    return VisionHuman(Model(list(replies)), prompt, HumanSettings(**settings), renderer=Drawn())
 
 
 def ask(one: VisionHuman, *said: str, task: Task = TASK):

@@ -1,13 +1,10 @@
+import hashlib
+import json
+
 import pytest
 
-from sweet_rl.dialogues.mini.tasks import (
-    compiled,
-    family_of,
-    make_tasks,
-    near_misses,
-    rules_of,
-    source,
-)
+from sweet_rl.dialogues.mini.tasks import compiled, family_of, make_tasks, near_misses, rules_of, source
+from sweet_rl.dialogues.mini.worlds import HARD
 from tests.support.command_line import call, read_rows
 
 
@@ -39,3 +36,20 @@ def test_ten_tests_tell_every_rule_apart(tasks):
             wrong = compiled(source(family, miss), family.name)
             if len(miss) < len(rules):
                 assert [eval(call, {family.name: wrong}) for call in calls] != expected
+
+
+def digest(rows) -> str:
+    return hashlib.sha256(json.dumps(list(rows), ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (lambda: make_tasks(40, seed=0), "d9f1232f0443600d"),
+        (lambda: make_tasks(40, seed=0, world=HARD), "7454b4b252e4f813"),
+    ],
+    ids=["tasks", "hard tasks"],
+)
+def test_what_a_seed_makes_is_what_it_always_made(make, expected):
+    """The figures in results/ were measured on them. A change here needs new agents and new figures."""
+    assert digest(make()) == expected

@@ -25,13 +25,11 @@ def dialogue(task: Task, number: int, reward: float) -> Trajectory:
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_two_tasks_with_one_id_are_refused_when_read_and_when_paired(other, tmp_path):
+def test_two_tasks_with_one_id_are_refused(other, tmp_path):
     mixed = [dialogue(TASK, 0, 1.0), dialogue(TASK, 1, 0.0), dialogue(other, 2, 0.0)]
     path = write_rows(tmp_path / "graded.jsonl", [one.to_dict() for one in mixed])
     with pytest.raises(RecordError, match="line 3: the task id 'same' stands for another task on line 1"):
         read_records(path, Trajectory)
-    with pytest.raises(UserError, match="'d0' and 'd2' are of different tasks"):
-        list(sibling_pairs(mixed))
     turns = [TurnCandidates("p", "a", ["b"], task=task, id=str(n)).to_dict() for n, task in enumerate([TASK, other])]
     with pytest.raises(RecordError, match="line 2: the task id 'same'"):
         read_records(write_rows(tmp_path / "candidates.jsonl", turns), TurnCandidates)

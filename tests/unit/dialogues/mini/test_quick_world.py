@@ -1,7 +1,14 @@
+"""The quick world: what its human tells, and what its oracle thinks of a turn."""
+
+import asyncio
+import random
+
 import pytest
 
+from sweet_rl.dialogues.mini.human import UNKNOWN, MiniHuman, answer
 from sweet_rl.dialogues.mini.oracle import label_turn, told_topics, topic_of, usefulness
 from sweet_rl.dialogues.mini.worlds import QUICK
+from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
 
 PARKING = {"family": "parking_fee", "rules": [["allowance", 0, 2, 5], ["rate", 0, 4, 5], ["cap", 0, 30, 5]]}
@@ -47,7 +54,22 @@ def test_a_turn_is_labelled_if_its_task_is_a_mini_task():
     before = [{"role": "user", "content": "Help"}, *asked(RATE), {"role": "user", "content": CAP}]
     assert [label_turn(task, before, text) for text in (CAP, RATE, CHILD)] == ["useful", "repeated", "useless"]
     assert label_turn(task, before, "Hm. " * 1000 + "I WANT TO ANSWER:\ndef f(): ...") == "early"
-    assert label_turn(task, before, "Hm. " * 1000 + CAP) == "useless"  # only the beginning of a message is read
     for mini in (None, 3, {}):
         assert label_turn(Task("Help", "g", {}, "1", {"mini": mini}), before, CAP) is None
     assert label_turn(Task("Help", "g", {}, "1"), before, CAP) is None
+
+
+def test_the_human_tells_the_number_when_asked_and_does_not_know_the_rest():
+    replies = {answer(PARKING, RATE, random.Random(seed)) for seed in range(50)}
+    assert len(replies) == 3 and all("4" in reply for reply in replies)
+    assert {answer(PARKING, CHILD, random.Random(seed)) for seed in range(50)} == set(UNKNOWN)
+    assert "don't know" in answer(PARKING, "Bananas?", random.Random(0))
+
+
+def test_the_human_is_deterministic_by_seed_and_refuses_other_tasks():
+    task = Task("Help", "def parking_fee(hours, resident): ...", {}, "1", {"mini": PARKING})
+    human = MiniHuman()
+    replies = [asyncio.run(human.reply(task, asked(RATE), 7)).text for _ in range(2)]
+    assert replies[0] == replies[1]
+    with pytest.raises(UserError, match="mini"):
+        asyncio.run(human.reply(Task("Help", "def f(): ...", {}, "1", {}), asked(RATE), 7))
