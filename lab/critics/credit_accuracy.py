@@ -206,7 +206,7 @@ def _group(rows: list[tuple[int, str, float]], seeds: int, seed: int) -> dict:
     for number, task, outcome in rows:
         right[number, places[task]] += outcome
         pairs[number, places[task]] += 1
-    found = two_level_interval(right, seed, wholes=pairs, resamples=RESAMPLES)
+    found = two_level_interval(right, seed, denominators=pairs, resamples=RESAMPLES)
     return {
         "accuracy": found.mean,
         "interval": [found.low, found.high],

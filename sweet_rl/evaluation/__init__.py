@@ -1,1 +1,1 @@
-"""Grading of runs, and what graded runs show: success and its interval, comparisons, figures, the page of results."""
+"""Grading of runs; success with its interval, comparisons and figures; chat, ColBench, credit checks."""

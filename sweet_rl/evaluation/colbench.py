@@ -40,7 +40,7 @@ from sweet_rl.runs.records import Task, Trajectory, hash_rows, read_records
 from sweet_rl.runs.step import StepSettings
 
 FORM = 1  # of the fields of results.json
-FAILED_SHARE = 0.2  # of the dialogues, above which a figure is that of a selection
+FAILED_SHARE = 0.2  # above this share of failed dialogues the command ends with an error
 PAPER_TASKS = {"code": 1000, "html": 500}
 
 

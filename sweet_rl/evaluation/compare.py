@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweet_rl.evaluation.graded_file import MEASURES, GradedFile, check_comparable, read_graded
+from sweet_rl.evaluation.graded_file import MAIN_MEASURE, GradedFile, check_comparable, read_graded
 from sweet_rl.evaluation.paper import NOT_RECORDED, paper_results
 from sweet_rl.evaluation.statistics import (
     DifferenceEstimate,
@@ -131,7 +131,7 @@ def compare(
 
     Runs of several seeds have intervals and tests over seeds and tasks together (`two_level_interval`); the seeds of
     two runs are paired in their order. With one seed, or with different numbers of seeds, a difference is over tasks
-    only. p-values are Holm-corrected in two families: all comparisons with baselines, and all steps of the chains.
+    only. p-values are Holm-corrected, those of comparisons with baselines and those of the steps of chains apart.
 
     Args:
         runs: File of each seed, by name of the run.
@@ -155,7 +155,7 @@ def compare(
         if name not in runs:
             raise UserError(f"{name!r} is none of the runs: {', '.join(runs)}.")
     grader = check_comparable(runs, mix_humans)
-    measure = MEASURES.get(grader.get("kind", ""), "success")
+    measure = MAIN_MEASURE.get(grader.get("kind", ""), "success")
     files = [file for seeds in runs.values() for file in seeds]
     tasks = {t.task.id for file in files for t in file.trajectories}
     counted = tasks.intersection(*({t.task.id for t in file.trajectories if t.is_graded} for file in files))
@@ -163,14 +163,14 @@ def compare(
         raise UserError("No task has a graded dialogue in every run: were the files made by evaluate_code.py?")
     values = {name: [_columns(file.trajectories, counted, measure) for file in seeds] for name, seeds in runs.items()}
 
-    def family(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-        found = [_difference(better, worse, values[better], values[worse], seed) for better, worse in pairs]
+    def corrected_together(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+        found = [_difference(run, other, values[run], values[other], seed) for run, other in pairs]
         for one, p in zip(found, holm([one["difference"]["p"] for one in found]), strict=True):
             one |= {"p_holm": p, "significant": _significant(one, p)}
         return found
 
-    against = family([(name, baseline) for baseline in baselines for name in runs if name != baseline])
-    steps = family([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
+    against = corrected_together([(name, baseline) for baseline in baselines for name in runs if name != baseline])
+    steps = corrected_together([pair for chain in chains for pair in zip(chain, chain[1:], strict=False)])
     rows = [_figures(name, values[name], seeds, measure, seed) for name, seeds in runs.items()]
     for row in rows:
         own = [one for one in against if one["better"] == row["name"]]
@@ -216,25 +216,25 @@ def _figures(
 
 
 def _difference(
-    better: str, worse: str, better_seeds: Sequence[Columns], worse_seeds: Sequence[Columns], seed: int
+    run: str, other: str, run_seeds: Sequence[Columns], other_seeds: Sequence[Columns], seed: int
 ) -> dict[str, Any]:
-    """Run `better` minus run `worse`, paired by task and, if both have the same number of seeds, by seed.
+    """Run `run` minus run `other`, paired by task and, if both have the same number of seeds, by seed.
 
     `seeds` is the number of seeds that interval and test are over; 1 if they are over tasks only. `wins` is the share
-    of pairs of dialogues of the same task in which `better` earns more; ties count half. `p_tasks` is the p-value of
-    the sign-flip test over tasks, which does not cover another training.
+    of pairs of dialogues of the same task in which `run` earns more; ties count half. `p_tasks` is the p-value of the
+    sign-flip test over tasks, which does not cover another training. `better` names `run`, even if it is worse.
     """
-    one, other = _matrix(better_seeds, "main"), _matrix(worse_seeds, "main")
-    wins = _wins(better_seeds, worse_seeds)
-    over_tasks = paired_difference(dict(enumerate(one.mean(0))), dict(enumerate(other.mean(0))), seed)
-    if len(one) != len(other) or len(one) == 1 or one.shape[1] == 1:
+    a, b = _matrix(run_seeds, "main"), _matrix(other_seeds, "main")
+    wins = _wins(run_seeds, other_seeds)
+    over_tasks = paired_difference(dict(enumerate(a.mean(0))), dict(enumerate(b.mean(0))), seed)
+    if len(a) != len(b) or len(a) == 1 or a.shape[1] == 1:
         seeds, difference, wins = 1, over_tasks, wins.mean(0, keepdims=True)
     else:
-        interval = _interval(one - other, seed, lowest=-1.0)
-        seeds, difference = len(one), DifferenceEstimate(**asdict(interval), p=two_level_p(one - other))
+        interval = _interval(a - b, seed, lowest=-1.0)
+        seeds, difference = len(a), DifferenceEstimate(**asdict(interval), p=two_level_p(a - b))
     return {
-        "better": better,
-        "worse": worse,
+        "better": run,
+        "worse": other,
         "seeds": seeds,
         "difference": difference.to_dict(),
         "wins": _interval(wins, seed).to_dict(),
@@ -243,7 +243,7 @@ def _difference(
 
 
 def _significant(difference: Mapping[str, Any], p_holm: float) -> str:
-    """yes, "the reverse" or no at 5 %; "too few seeds": clear on these tasks, but perhaps one of the seeds."""
+    """yes, "the reverse" or no at 5 %; "too few seeds": significant over tasks only, may be luck of the seeds."""
     if p_holm < 0.05:
         return "yes" if difference["difference"]["mean"] > 0 else "the reverse"
     return "too few seeds" if difference["seeds"] > 1 and difference["p_tasks"] < 0.05 else "no"

@@ -207,9 +207,9 @@ def report(
     scores: Mapping[str, Mapping[str, Mapping[int, float]]],
     labels: Mapping[PairKey, Label],
 ) -> Table:
-    """For each way: pairs in the labels' order, and pairs of a right answer and another candidate, answer above.
+    """For each way: share of pairs in the labels' order, and share with a right answer above another candidate.
 
-    Then, on the same pairs, PMI minus itself with other tasks' solutions, and each critic minus PMI.
+    Then, on the same pairs, PMI minus PMI with other tasks' solutions, and each critic minus PMI.
 
     Equal scores count half. Pairs that a person calls equal are left out. A share is the mean over tasks, and its
     interval is over tasks. Empty candidates have no score and are left out.

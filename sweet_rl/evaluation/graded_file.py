@@ -10,10 +10,10 @@ from sweet_rl.runs.records import Trajectory, read_records
 
 NOT_OF_THE_GRADER = {"num_tasks", "sandbox", "workers", "browser", "baseline", "seed", "k", "grade_references", "limit"}
 NAMED_IN_ROWS = ("grader", "encoder")
-# These differ also if only one of two files has them. Settings may have been lost with a manifest.
+# A missing value counts as a difference for these; for others it is ignored, because a manifest can be lost.
 STRICT = {"kind", *NAMED_IN_ROWS}
-MEASURES = {"page": "similarity", "function": "reward"}
-"""The main measure by the kind of the grading; that of any other kind is success."""
+MAIN_MEASURE = {"page": "similarity", "function": "reward"}
+"""The main measure by kind of grading; success for any other kind."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def grader_of(
     """How the trajectories were graded, by their own fields and by the settings of their evaluation."""
     grader = {name: value for name, value in (settings or {}).items() if name not in NOT_OF_THE_GRADER}
     for trajectory in trajectories:
-        grade, kind = trajectory.grade or {}, kind_of(trajectory)
+        grade, kind = trajectory.grade or {}, graded_as(trajectory)
         facts = {name: grade.get(name, trajectory.extra.get(name)) for name in NAMED_IN_ROWS} | {"kind": kind}
         if grade and kind != "function":  # a manifest can be lost, or be that of the dialogues (--in_place)
             facts["paper_grader"] = grade.get("rules") == "paper"
@@ -62,7 +62,7 @@ def grader_of(
     return grader
 
 
-def kind_of(trajectory: Trajectory) -> str | None:
+def graded_as(trajectory: Trajectory) -> str | None:
     """How a dialogue was graded: page, function or code; None if that is not known, or it is not graded.
 
     Without a grade, as in an imported file, the reward of a task without tests is that of a function.
@@ -113,7 +113,7 @@ def check_comparable(runs: Mapping[str, Sequence[GradedFile]], mix_humans: bool 
 def _check_same(
     runs: Mapping[str, Sequence[GradedFile]], label: Callable[[Trajectory], str | None], found: str, remedy: str
 ) -> None:
-    """Refuse dialogues with different labels. Those without a reply of the human count for none."""
+    """Refuse dialogues with different labels. Dialogues in which the human said nothing are not compared."""
     labels: dict[str, str] = {}
     for name, files in runs.items():
         for file in files:

@@ -7,9 +7,8 @@ Another training and other test tasks would both give another figure, so that an
 narrow for a statement about a method. The functions `two_level_*` take matrices [S, T] of runs that were trained
 several times: one row per seed, one column per task.
 
-A bootstrap of equal values has no width, whatever their number. There the interval is that of Wilson for a share that
-no task has: at most z^2 / (n + z^2) of the n tasks have another value, and that may be the lowest or the highest one
-possible. More dialogues or seeds narrow nothing there.
+If all n tasks have one value, the bootstrap interval is a point. Wilson's is used instead: up to z^2 / (n + z^2) of the
+tasks could have the lowest or the highest possible value. More dialogues or seeds do not narrow it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ LEVEL = 0.95
 RESAMPLES = 10_000
 EXACT_UP_TO = 14  # differing tasks: 2**14 sign patterns are enumerated instead of sampled
 BATCH = 200_000  # resampled values in memory at a time
-ROUNDING = 1e-12  # a smaller difference of two means is of their floating-point numbers
+ROUNDING = 1e-12  # smaller differences are rounding errors
 
 ValuesByTask = Mapping[Any, Sequence[float] | float]  # the keys are ids or numbers of tasks
 
@@ -54,7 +53,7 @@ class DifferenceEstimate(Estimate):
 def task_means(values_by_task: ValuesByTask) -> dict[Any, float]:
     """The mean of each task's values, sorted by task; tasks without a value are left out.
 
-    Sorted, because a resample draws places: the same values in another order would have another interval.
+    Sorted, because resamples draw positions: in another order the same values would have another interval.
     """
     return {task: float(np.mean(values)) for task, values in sorted(values_by_task.items()) if np.size(values)}
 
@@ -146,7 +145,11 @@ def _batch(values: np.ndarray) -> int:
 
 
 def two_level_interval(
-    values: np.ndarray, seed: int = 0, lowest: float = 0.0, wholes: np.ndarray | None = None, resamples: int = RESAMPLES
+    values: np.ndarray,
+    seed: int = 0,
+    lowest: float = 0.0,
+    denominators: np.ndarray | None = None,
+    resamples: int = RESAMPLES,
 ) -> Estimate:
     """The mean and its percentile bootstrap interval; seeds and tasks are resampled independently.
 
@@ -157,27 +160,27 @@ def two_level_interval(
         values: [S, T], a row per seed and a column per task.
         seed: Seed of the resampling.
         lowest: Lowest possible value; the highest is 1.
-        wholes: [S, T]; then the estimate is the sum of the values divided by the sum of these, for example of right
-            pairs by pairs. Both are 0 for a seed that says nothing about a task.
-        resamples: Number of bootstrap resamples. Those without any whole are left out.
+        denominators: [S, T]; then the estimate is the sum of the values divided by the sum of these, for example right
+            pairs by all pairs. Both are 0 where a seed has nothing for a task.
+        resamples: Number of bootstrap resamples. Those whose denominators are all 0 are left out.
 
     Raises:
         UserError: A value is not a finite number.
     """
     seeds, tasks = values.shape
-    wholes = np.ones_like(values) if wholes is None else wholes
-    if not np.isfinite(values).all() or not np.isfinite(wholes).all():
+    denominators = np.ones_like(values) if denominators is None else denominators
+    if not np.isfinite(values).all() or not np.isfinite(denominators).all():
         raise UserError("a value of a seed and a task is no number: grade its dialogues again.")
-    known = wholes != 0
-    ratios = values[known] / wholes[known]
+    known = denominators != 0
+    ratios = values[known] / denominators[known]
     if len(ratios) and np.ptp(ratios) <= ROUNDING:
         return replace(with_width(float(ratios[0]), int(known.any(0).sum()), lowest), tasks=tasks)
     draw = np.random.default_rng(seed)
     by_seed = draw.multinomial(seeds, np.full(seeds, 1 / seeds), resamples)
     by_task = draw.multinomial(tasks, np.full(tasks, 1 / tasks), resamples)
-    above, below = (np.einsum("rt,rt->r", by_seed @ part, by_task) for part in (values, wholes))
+    above, below = (np.einsum("rt,rt->r", by_seed @ part, by_task) for part in (values, denominators))
     low, high = np.quantile(above[below > 0] / below[below > 0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(float(values.sum() / wholes.sum()), float(low), float(high), tasks)
+    return Estimate(float(values.sum() / denominators.sum()), float(low), float(high), tasks)
 
 
 def two_level_p(differences: np.ndarray) -> float:
@@ -185,11 +188,9 @@ def two_level_p(differences: np.ndarray) -> float:
 
     The variance of the mean is (MS_seeds + MS_tasks - MS_residual) / (S T), of the mean squares of a two-way analysis
     of variance without replication; its degrees of freedom are Satterthwaite's (Clark 1973, "The
-    language-as-fixed-effect fallacy"). A statement about new seeds and new tasks is never surer than one about new
-    seeds or new tasks alone, so the p-value is at least that of the t test over the means of the seeds, and over those
-    of the tasks. These two alone decide if the variance is not above both of theirs. A sign-flip test over seeds cannot
-    be used: with five seeds its p-value is never below 0.06. It is used for differences that are all equal, which have
-    no variance.
+    language-as-fixed-effect fallacy"). The p-value is at least those of the t tests over the means of seeds and over
+    those of tasks. If the joint variance is not above both of theirs, only these two tests count. Differences that are
+    all equal have no variance: they get a sign-flip test over seeds, which with five seeds is never below 0.06.
 
     Args:
         differences: [S, T] with S and T at least 2.

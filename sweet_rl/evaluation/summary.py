@@ -14,7 +14,7 @@ from sweet_rl.runs.errors import printable
 from sweet_rl.runs.records import Trajectory
 
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
-MEASURES = {
+LABELS = {
     "tests_passed": "tests passed",
     "cosine_similarity": "cosine similarity",
     "reward": "reward",
@@ -120,9 +120,9 @@ def summary_text(summary: Mapping) -> str:
         lines.append(f"{'simulated human':<17} {', '.join(summary['humans'])}")
     if "encoder" in summary:
         lines.append(f"{'image encoder':<17} {summary['encoder']}")
-    lines += [f"{label:<17} {percent_text(summary[key])}" for key, label in MEASURES.items() if key in summary]
+    lines += [f"{label:<17} {percent_text(summary[key])}" for key, label in LABELS.items() if key in summary]
     best = summary.get("best_of_k", {})
-    for key, label in MEASURES.items():
+    for key, label in LABELS.items():
         if key in best:
             lines.append(f"best of {best['k']}, {label}: {percent_text(best[key])}")
     if best.get("tasks_with_too_few"):

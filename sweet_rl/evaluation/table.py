@@ -13,7 +13,7 @@ from sweet_rl.evaluation.statistics import interval_text
 from sweet_rl.runs.errors import printable
 
 FEW_TASKS = 30
-SEEDS_AND_TASKS = "quasi-F test over seeds and tasks, at least that of a t test over either"
+SEEDS_AND_TASKS = "the largest p of a quasi-F test and of two t tests, over seeds and over tasks"
 TASKS_ONLY = "sign-flip test over tasks"
 PAPER_COLUMNS = {
     "success": {"tests": "tests passed %", "success": "success %"},
@@ -30,11 +30,11 @@ class Table:
     numbers: int
 
     def text(self) -> str:
-        """The table for a terminal, which no cell can steer."""
+        """The table for a terminal. Control characters in cells are escaped."""
         return printable(self._in_form("simple"))
 
     def markdown(self) -> str:
-        """The table in Markdown. Markup in a cell counts."""
+        """The table in Markdown. Markup in cells is kept."""
         return self._in_form("pipe")
 
     def latex(self) -> str:

@@ -1,4 +1,4 @@
-"""A domain's tasks, played and graded one by one with anybody's agent."""
+"""A domain's tasks, played and graded one by one with any agent."""
 
 from __future__ import annotations
 

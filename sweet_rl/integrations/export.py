@@ -15,7 +15,7 @@ from sweet_rl.runs.step import StepSettings
 
 NOT_PLAYED = "dialogues that failed, or in which the agent says nothing, left out"
 MASK_LOST = "pairs of several turns: TRL trains on the human's replies in them too (it has no mask for them)"
-OTHER_TOKENS = "pairs with other tokens in TRL than here, mostly at the end of a turn or around its white space"
+OTHER_TOKENS = "pairs that TRL tokenises differently, mostly at the end of a turn or around its white space"
 SIDES = ("chosen", "rejected")
 Row = dict[str, Any]
 

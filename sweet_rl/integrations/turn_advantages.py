@@ -21,7 +21,7 @@ def turns_of_mask(response_mask: Tensor) -> Tensor:
 
 
 def at_last_tokens(credit: Sequence[float], response_mask: Tensor) -> Tensor:
-    """The credit of each turn at the turn's last token, float32 [R]; turns that were cut off are left out."""
+    """Each turn's credit at its last token, float32 [R]; credit of turns that the mask no longer holds is dropped."""
     turns = turns_of_mask(response_mask[None])[0]
     scores = torch.zeros(len(turns), device=turns.device)
     for turn, value in enumerate(credit):
@@ -38,8 +38,8 @@ def turn_advantages(
     """Every token of a turn gets the turn's credit minus a baseline.
 
     The baseline of a dialogue is the mean credit of all turns of the *other* dialogues of its prompt (0 without any).
-    So it depends on nothing that this dialogue does. A mean over the dialogues that reached the same turn would not:
-    the policy decides which ones do. Nothing is summed over later turns: the credit of a turn is an advantage already.
+    It does not depend on this dialogue. A mean per turn number would be biased: which dialogues get that far depends on
+    the policy. Nothing is summed over later turns: the credit of a turn is an advantage already.
 
     Args:
         token_level_rewards: [B, R]; the sum over a turn is its credit.

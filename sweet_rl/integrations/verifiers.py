@@ -26,7 +26,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 
 DIALOGUE = "dialogue"  # name of the trajectory in a trace's info
-NOT_THE_RUNS = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # the human's requests carry their own
+HUMAN_SAMPLING_UNSET = dict.fromkeys(("temperature", "top_p", "max_tokens", "seed"))  # each request sets them
 
 
 class RequestState(vf.State):
@@ -120,7 +120,7 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
 
 class ColBenchEnvConfig(vf.EnvConfig):
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
-    human: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig(), sampling=NOT_THE_RUNS)
+    human: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig(), sampling=HUMAN_SAMPLING_UNSET)
     """The model that plays the human: `--env.human.model`."""
     omit: list[str] = Field(default_factory=list)
     """Fields that a server refuses and that are left out of all requests: temperature, top_p, max_tokens, seed."""

@@ -121,12 +121,12 @@ def run(main: Callable[..., Any], words: Sequence[str] | None = None, released: 
         words: Words of the command line. Default: those of this process.
         released: The release's script whose command lines are taken too.
     """
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # or two trainings side by side take many times as long
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # without it two trainings side by side take many times as long
     if not sys.stderr.isatty():  # these bars write a line for every update
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch|transformers")  # not for users of a step
-    atexit.register(gc.freeze)  # or Python looks for cycles among the objects of torch when it exits: over a second
+    atexit.register(gc.freeze)  # otherwise the exit takes over a second: a search for cycles among torch's objects
     words = sys.argv[1:] if words is None else list(words)
     try:
         if "--help" in words or "-h" in words:
@@ -142,7 +142,7 @@ def run(main: Callable[..., Any], words: Sequence[str] | None = None, released: 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        if error.errno is None:  # of a library, with a message of its own
+        if error.errno is None:  # raised by a library, not by the system
             raise
         print(printable(masked(f"error: {error}")), file=sys.stderr)
         sys.exit(2)

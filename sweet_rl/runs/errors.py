@@ -27,7 +27,7 @@ _keys: set[str] = set()
 
 
 def register_key(key: str) -> None:
-    """Take a key that this process sends out of errors and manifests from now on, as those of `SENT` always are."""
+    """From now on hide this key in errors and manifests; those of `SENT` are always hidden."""
     _keys.add(key)
 
 
@@ -53,13 +53,13 @@ class UserError(Exception):
 
 
 class NothingMade(UserError):
-    """A step that ran and gave nothing that another step could use, or figures that stand for too few items."""
+    """A step that ran but has no output that another step can use, or figures of too few items."""
 
     exit_status = 1
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error of a library, for the message of a UserError; of odd errors with their type."""
+    """The first line of an error of a library, with its type unless it is an OSError or a ValueError."""
     line = str(error).strip().partition("\n")[0]
     return line if line and isinstance(error, OSError | ValueError) else f"{type(error).__name__} {line}".strip()
 

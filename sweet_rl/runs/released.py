@@ -35,11 +35,11 @@ class Released:
 
     Attributes:
         order: Parameters in the order in which they may be given by position.
-        names: Flag here by parameter there, if they differ.
+        names: {parameter: our flag}, if they differ.
         ignored: Parameters that are accepted and have no effect here.
-        refused: Parameters with the values that change nothing, and what to use instead of any other.
+        refused: {parameter: (values that are harmless, advice for other values)}.
         several: Parameters that take several words.
-        adapt: Changes the texts by flag, for what depends on values, and returns lines to print.
+        adapt: Changes {flag: text} if that depends on values, and returns lines to print.
     """
 
     order: Sequence[str] = ()
@@ -50,7 +50,7 @@ class Released:
     adapt: Callable[[Text], list[str]] = lambda given: []
 
     def translate(self, given: Text) -> Text:
-        """The text by flag here of a command line there; prints once for all processes what was left out or added.
+        """The released command line as {our flag: text}; one process prints what was left out or added.
 
         Raises:
             UserError: A parameter cannot be honoured; the message names what to use.

@@ -94,7 +94,7 @@ class Run(Output):
 
     def __init__(self, path: Path, manifest: dict[str, Any], lock: int, begun: bool) -> None:
         super().__init__(path, manifest, lock)
-        self._begun = begun  # before, what is on disk may be an old output, which the first write replaces
+        self._begun = begun  # until the first write the file may still hold an older output
         self.done = {str(row.get("id")) for row in self.records()}
 
     def records(self) -> Iterator[dict]:
@@ -145,7 +145,7 @@ class Run(Output):
             for name in ("finished", "summary", "cpu_seconds"):
                 self.manifest.pop(name, None)
             self.manifest["status"] = "running"
-            write_manifest(self.path, self.manifest)  # before any record goes
+            write_manifest(self.path, self.manifest)  # written before records are removed
             self._replace(kept.values())
             self.done = set(kept)
 

@@ -16,7 +16,7 @@ from sweet_rl.runs.errors import UserError
 Kind = TypeVar("Kind")
 
 _neighbours: dict[Path, dict[str, Path]] = {}
-"""By user's file the modules of its folder that it has loaded, and their files."""
+"""{user's file: {module: file}} of the modules that it has loaded from its folder."""
 
 
 def load_from_file(path: str | Path, name: str, flag: str) -> Any:

@@ -18,14 +18,14 @@ def divided_batch(settings: TrainingSettings, processes: int) -> tuple[int, int]
 
     Raises UserError if the batch cannot be divided like this.
     """
-    share, rest = divmod(settings.train_batch_size, processes)
-    micro = min(settings.micro_train_batch_size or share, share)
-    if rest or share < 1 or share % micro:
+    per_process, rest = divmod(settings.train_batch_size, processes)
+    micro = min(settings.micro_train_batch_size or per_process, per_process)
+    if rest or per_process < 1 or per_process % micro:
         raise UserError(
             f"--train_batch_size {settings.train_batch_size} is not a multiple of --micro_train_batch_size "
             f"{settings.micro_train_batch_size or 1} times {processes} process(es). Choose sizes that divide."
         )
-    return micro, share // micro
+    return micro, per_process // micro
 
 
 def step_batches(
@@ -34,11 +34,10 @@ def step_batches(
     """Yield the micro-batches of one process, lists of indices, for each step.
 
     `steps` are the examples of each optimiser step over all processes. They are divided evenly among the processes, and
-    each share into micro-batches. All processes have as many micro-batches as the one with the largest share, because
-    gradients are averaged and sharded weights are gathered in step; a process without examples for one gets [FILLER,
-    example], which must not count.
+    the part of each into micro-batches. All processes have equally many, because they average gradients and gather
+    sharded weights together: a process without examples for a micro-batch gets [FILLER, example], which must not count.
     """
     for step in map(np.asarray, steps):
         own = np.array_split(step, processes)[process].tolist()
-        largest_share = -(-len(step) // processes)
-        yield [own[at : at + micro_size] or [FILLER, int(step[0])] for at in range(0, largest_share, micro_size)]
+        largest_part = -(-len(step) // processes)
+        yield [own[at : at + micro_size] or [FILLER, int(step[0])] for at in range(0, largest_part, micro_size)]

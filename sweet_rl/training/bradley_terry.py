@@ -12,17 +12,18 @@ Texts have different lengths and numbers of turns, so tokens are kept flat inste
 
 Arguments of these names are the same in every function:
 
-    logps       [S] log-probs under the trained model
-    reference   [S] log-probs under the reference model
-    text        int64 [S], the text of each token, in 0..N-1
-    turn        int64 [S], the turn of each token, in 0..T-1
-    texts       N
-    values      [T], the value of each turn
-    value_text  int64 [T], the text of each value
-    pairs       int64 [P, 2], the texts (chosen, rejected) of each pair
+    logps           [S] log-probs under the trained model
+    reference       [S] log-probs under the reference model
+    text_of_token   int64 [S], in 0..N-1
+    turn_of_token   int64 [S], in 0..T-1
+    text_of_value   int64 [T], in 0..N-1
+    num_texts       N
+    values          [T], the value of each turn
+    pairs           int64 [P, 2], the texts (chosen, rejected) of each pair
+    normalize       as in length_normalization.token_weights
 
-`preference_losses` and `value_preference_losses` return the sum of the losses of a batch's pairs and, for the log, sums
-over the pairs of other figures by name.
+`preference_losses` and `value_preference_losses` return the sum of the losses of a batch's pairs, and for the log
+{figure: sum over the pairs}.
 """
 
 from __future__ import annotations
@@ -36,29 +37,27 @@ from sweet_rl.training.length_normalization import token_weights
 from sweet_rl.training.settings import PreferenceSettings
 
 
-def log_ratios(logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, normalize: str) -> Tensor:
+def log_ratios(
+    logps: Tensor, reference: Tensor, text_of_token: Tensor, turn_of_token: Tensor, num_texts: int, normalize: str
+) -> Tensor:
     """Normalised log-ratio [N] of every text: sum over tokens of weight * (log pi_theta - log pi_ref).
 
     With "turn" it is the sum over turns of the advantage A (equation 2).
-
-    Args:
-        normalize: see length_normalization.token_weights.
     """
-    weights = token_weights(text, turn, normalize, logps.dtype)
-    return sum_by_text(weights * (logps - reference), text, texts)
+    weights = token_weights(text_of_token, turn_of_token, normalize, logps.dtype)
+    return sum_by_text(weights * (logps - reference), text_of_token, num_texts)
 
 
 def dpo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float, label_smoothing: float = 0.0) -> Tensor:
-    """-log sigmoid(beta * chosen - beta * rejected) per pair (equations 2 and 4).
+    """The loss [P] of each pair: -log sigmoid(beta * chosen - beta * rejected).
+
+    With log-ratios normalised by "turn" it is equation 2, with "none" equation 4.
 
     Args:
         chosen_ratios: [P], the log-ratio of each pair's chosen text.
-        rejected_ratios: [P], that of the rejected text.
+        rejected_ratios: [P], the log-ratio of the rejected text.
         beta: scale of the log-ratios.
         label_smoothing: weight of the loss with chosen and rejected exchanged (conservative DPO).
-
-    Returns:
-        [P].
     """
     margins = beta * (chosen_ratios - rejected_ratios)
     if not label_smoothing:
@@ -71,17 +70,14 @@ def ipo_loss(chosen_ratios: Tensor, rejected_ratios: Tensor, beta: float) -> Ten
     return (chosen_ratios - rejected_ratios - 1 / (2 * beta)).square()
 
 
-def nll_loss(logps: Tensor, text: Tensor, texts: int) -> Tensor:
-    """Mean negative log-likelihood of each text's trained tokens, [S] -> [N].
-
-    Prompt tokens are not among the S tokens and so never in it. A text without a token gives 0.
-    """
-    lengths = torch.bincount(text, minlength=texts).clamp(min=1).to(logps.dtype)
-    return -sum_by_text(logps, text, texts) / lengths
+def nll_loss(logps: Tensor, text_of_token: Tensor, num_texts: int) -> Tensor:
+    """Mean negative log-likelihood of each text's trained tokens, [S] -> [N]; 0 for a text without one."""
+    lengths = torch.bincount(text_of_token, minlength=num_texts).clamp(min=1).to(logps.dtype)
+    return -sum_by_text(logps, text_of_token, num_texts) / lengths
 
 
 def _pair_figures(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
-    """Sums for the log from the scaled scores [P] of each pair's texts."""
+    """Sums for the log of the scores [P] of each pair's texts. The "rewards" are these, not those of dialogues."""
     return {
         "margin": (chosen - rejected).sum(),
         "accuracy": (chosen > rejected).float().sum(),
@@ -91,43 +87,45 @@ def _pair_figures(chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
 
 
 def preference_losses(
-    logps: Tensor, reference: Tensor, text: Tensor, turn: Tensor, texts: int, pairs: Tensor, how: PreferenceSettings
+    logps: Tensor,
+    reference: Tensor,
+    text_of_token: Tensor,
+    turn_of_token: Tensor,
+    num_texts: int,
+    pairs: Tensor,
+    how: PreferenceSettings,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """DPO or IPO with the NLL of the chosen texts (equations 2 and 4), summed over pairs.
-
-    Args:
-        how: the loss of a pair, its beta, the weight of the NLL, and the length normalisation.
-    """
-    ratios = log_ratios(logps, reference, text, turn, texts, how.normalization)
+    """DPO or IPO with the NLL of the chosen texts (equations 2 and 4), summed over pairs."""
+    ratios = log_ratios(logps, reference, text_of_token, turn_of_token, num_texts, how.normalization)
     chosen, rejected = ratios[pairs[:, 0]], ratios[pairs[:, 1]]
     if how.ipo:
         loss = ipo_loss(chosen, rejected, how.beta).sum()
     else:
         loss = dpo_loss(chosen, rejected, how.beta, how.label_smoothing).sum()
-    nll = nll_loss(logps, text, texts)[pairs[:, 0]].sum()
+    nll = nll_loss(logps, text_of_token, num_texts)[pairs[:, 0]].sum()
     figures = {"preference_loss": loss, "nll": nll} | _pair_figures(how.beta * chosen, how.beta * rejected)
     return (loss + how.nll_loss_coef * nll if how.nll_loss_coef else loss), figures
 
 
-def kl_penalty(kl: Tensor, text: Tensor, turn: Tensor, texts: int, pairs: Tensor, normalize: str) -> Tensor:
-    """The sum over pairs, over both of its texts, of the KL of their tokens, weighted as their log-ratios are.
+def kl_penalty(
+    kl: Tensor, text_of_token: Tensor, turn_of_token: Tensor, num_texts: int, pairs: Tensor, normalize: str
+) -> Tensor:
+    """The sum over pairs of the KL of both texts, weighted as their log-ratios are. Not in the paper.
 
-    Equation 2 leaves the mean of a turn's log-ratio over the agent's actions, -KL(pi_ref || pi_theta), free, so that a
-    critic can lower all actions of a turn after a reply that tells how the dialogue ends. Where the KL costs
-    something, what is left of the outcome is split nearly as by the advantage (docs/results.md). Not in the paper.
+    Equation 2 does not fix a turn's mean log-ratio over all messages, -KL(pi_ref || pi_theta). A critic can lower all
+    of them after a reply that tells how the dialogue ends; the KL makes that costly (docs/results.md).
 
     Args:
         kl: [S], KL(pi_ref || pi_theta) of the distribution of each trained token.
-        normalize: see length_normalization.token_weights.
     """
-    weights = token_weights(text, turn, normalize, kl.dtype)
-    return sum_by_text(weights * kl, text, texts)[pairs].sum()
+    weights = token_weights(text_of_token, turn_of_token, normalize, kl.dtype)
+    return sum_by_text(weights * kl, text_of_token, num_texts)[pairs].sum()
 
 
 def value_preference_losses(
-    values: Tensor, value_text: Tensor, texts: int, pairs: Tensor, beta: float
+    values: Tensor, text_of_value: Tensor, num_texts: int, pairs: Tensor, beta: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Bradley-Terry on the scores of texts, summed over pairs. A text's score is beta times the sum of its values."""
-    scores = beta * sum_by_text(values, value_text, texts)
+    scores = beta * sum_by_text(values, text_of_value, num_texts)
     chosen, rejected = scores[pairs[:, 0]], scores[pairs[:, 1]]
     return dpo_loss(chosen, rejected, 1.0).sum(), _pair_figures(chosen, rejected)

@@ -1,4 +1,4 @@
-"""Whether a training has ended already, which is asked before torch is loaded."""
+"""Whether a training is finished already; this is checked before torch is imported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def value_settings(how: ValueSettings, hint: bool) -> dict[str, Any]:
 def recorded_settings(
     pretrain: str, dataset: str, own: dict[str, Any], data: DataSettings, settings: TrainingSettings
 ) -> dict[str, Any]:
-    """The settings of a training for its manifest; `own` are those of its kind."""
+    """The settings of a training for its manifest; `own` are those of this kind of training only."""
     recorded = {"pretrain": pretrain, "dataset": dataset, **own, **to_settings(data, settings)}
     return recorded | {"learning_rate": settings.peak_learning_rate}
 
@@ -45,7 +45,7 @@ def is_complete(
     overwrite: bool,
     inputs: Sequence[str | None] = (),
 ) -> bool:
-    """Whether the folder holds this training, finished, and it is to stay; prints so.
+    """Whether there is nothing to do: this training is finished, and `overwrite` is not set. Prints so.
 
     Raises:
         UserError: It holds a finished training with other settings or inputs.

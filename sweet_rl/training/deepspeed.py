@@ -77,7 +77,7 @@ class Zero(Engine):
             group["lr"] = learning_rate
         self.model.step()
         norm = torch.as_tensor(self.model.get_global_grad_norm() or 0.0)
-        return torch.where(norm < 0, torch.nan, norm)  # DeepSpeed's word for NaN and infinity is -1
+        return torch.where(norm < 0, torch.nan, norm)  # DeepSpeed gives -1 for NaN and infinity
 
     def save(self, folder: Path) -> None:
         self.model.save_checkpoint(str(folder), exclude_frozen_parameters=bool(self.settings.lora_rank))
@@ -128,7 +128,7 @@ def show_locks() -> None:
 
 
 def name_lone_process() -> None:
-    """Set what a launcher sets, for a script that was started by none."""
+    """Set the variables of a launcher for a script that was started without one."""
     if not any(name in os.environ for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

@@ -40,7 +40,7 @@ def preference_objective(
         examples: The pairs.
         reference: [n_i] log-probs of the trained tokens of each text under the reference model.
         how: The loss.
-        share: Whether the model, and `frozen`, are ones that `share_prompts` has switched.
+        share: Whether the model, and `frozen`, use the attention that shares prompts.
         frozen: The reference model, which `kl_coef` needs.
         equals_reference: Whether the trained model begins as its reference.
     """
@@ -55,8 +55,8 @@ def preference_objective(
         }
 
     def losses(logps: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        texts = len(batch["starts"])
-        return preference_losses(logps, batch["reference"], batch["text"], batch["turn"], texts, batch["pairs"], how)
+        places = batch["text"], batch["turn"], len(batch["starts"]), batch["pairs"]
+        return preference_losses(logps, batch["reference"], *places, how)
 
     def losses_and_kl(outputs: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         loss, figures = losses(outputs[:, 0], batch)
@@ -79,7 +79,7 @@ def train_preferences(
     ref_pretrain: str | None = None,
     overwrite: bool = False,
 ) -> dict | None:
-    """Train a model with DPO on the pairs of `dataset`. `ref_pretrain` is the reference model; default: `pretrain`.
+    """Train a model with DPO on the pairs of `dataset`. `ref_pretrain` is the reference model, by default `pretrain`.
 
     Other arguments, result and errors are those of `run.Training`.
     """
@@ -101,16 +101,16 @@ def train_preferences(
             check_whole(path)
         training.begin(examples)
         if settings.lora_rank and frozen == weights and settings.plain:
-            model = training.load_weights(weights)  # one load for both: it is its reference without the adapter
+            model = training.load_weights(weights)  # loaded once: without the adapter it is the reference
             reference = reference_logps(examples.texts, frozen, training, model)
         else:
             reference = reference_logps(examples.texts, frozen, training)
             model = training.load_weights(weights)
         model = training.trainable(model)
-        share, beside = training.share_prompts(model), None
+        share, reference_model = training.share_prompts(model), None
         if how.kl_coef:
-            beside = training.load_frozen(frozen)
-            share = training.share_prompts(beside) and share
-        objective = preference_objective(examples, reference, how, share, beside, equals_reference=frozen == weights)
+            reference_model = training.load_frozen(frozen)
+            share = training.share_prompts(reference_model) and share
+        objective = preference_objective(examples, reference, how, share, reference_model, frozen == weights)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
         return training.fit(model, objective, examples, counts, chat)

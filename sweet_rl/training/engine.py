@@ -22,7 +22,7 @@ STATE = "training.pt"
 
 
 class Engine:
-    """Plain torch. Several processes average their gradients (DDP). `deepspeed.Zero` divides what this one repeats.
+    """Plain torch; processes average their gradients (DDP). `deepspeed.Zero` splits what this copies into each process.
 
     Attributes:
         dtype: Number format in which weights are loaded. An adapter is float32 beside frozen bfloat16 weights; without
@@ -67,7 +67,7 @@ class Engine:
         return self.accelerator.reduce(torch.tensor(float(count), device=self.device), reduction="sum")
 
     def micro_batch(self, last: bool) -> AbstractContextManager:
-        """What stands around forward and backward; after the `last` of a step gradients are averaged."""
+        """The context of forward and backward; gradients are averaged after the `last` micro-batch of a step."""
         return contextlib.nullcontext() if last else self.accelerator.no_sync(self.model)
 
     def backward(self, loss: torch.Tensor) -> None:

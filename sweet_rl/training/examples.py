@@ -63,7 +63,7 @@ class Examples:
 
     @property
     def prompts(self) -> list[bytes]:
-        """A digest of the prompt of each example's first text, behind the name of its picture."""
+        """For each example's first text the picture's name and a digest of the prompt."""
         pictures = [path.name.encode() for path in self.pictures] or [b""] * len(self.texts)
         return [pictures[first] + self.texts[first].prompt for first in self.rows[:, 0]]
 
@@ -214,8 +214,8 @@ def pair_parts(
 ) -> tuple[list[list[Part]], list[str]]:
     """The parts of both texts of a pair, and their places for errors.
 
-    Of strings (released files) what follows each `response_template` is trained, or without one what follows their
-    common beginning. Raises UserError naming a place if it is not known what the agent wrote.
+    In plain strings (released files) the text after each `response_template` is trained; without one, what follows the
+    last header that both share. Raises UserError naming a place if it is not known what the agent wrote.
     """
     places = [f"{pair.place('pair', path)}, {name!r}" for name in ("chosen", "rejected")]
     texts = [pair.chosen, pair.rejected]
@@ -228,7 +228,7 @@ def pair_parts(
 
 @cache
 def _announce(header: str, name: str) -> None:
-    """Say once what is trained of strings."""
+    """Warn once which part of plain strings is trained."""
     log.warning(
         "no --response_template: the agent's reply is what follows the last %r that chosen and rejected share (chat "
         "template of %s)",

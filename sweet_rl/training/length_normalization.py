@@ -1,4 +1,4 @@
-"""Length normalisation: what each token's log-prob counts for in the sum of its text.
+"""Length normalisation: the weight of each token's log-prob in the sum of its text.
 
 The names are those of `--normalize`. `token_weights` is used in training, where a text has many turns and tokens are
 kept flat (S trained tokens of a batch, text after text). Ranking scores one turn at a time: method/advantage.py.
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 
-def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype) -> Tensor:
+def token_weights(text_of_token: Tensor, turn_of_token: Tensor, normalize: str, dtype: torch.dtype) -> Tensor:
     """Weight of each trained token in its text's sum.
 
     Args:
-        text: int64 [S], the text of each token, numbered from 0.
-        turn: int64 [S], the turn of each token, numbered through the batch, so that no two texts share a number.
+        text_of_token: int64 [S], numbered from 0.
+        turn_of_token: int64 [S], numbered through the batch, so that no two texts share a number.
         normalize:
             "turn": 1 / tokens of the token's turn. The text's sum is a sum over turns of per-turn means (the paper's
             critic, equation 2).
@@ -31,8 +31,8 @@ def token_weights(text: Tensor, turn: Tensor, normalize: str, dtype: torch.dtype
         ValueError: `normalize` is any other name.
     """
     if normalize == "none":
-        return text.new_ones(text.shape, dtype=dtype)
+        return text_of_token.new_ones(text_of_token.shape, dtype=dtype)
     if normalize not in ("trajectory", "turn"):
         raise ValueError(f"normalize must be trajectory, turn or none; found {normalize!r}")
-    unit = turn if normalize == "turn" else text
+    unit = turn_of_token if normalize == "turn" else text_of_token
     return 1.0 / unit.bincount()[unit].to(dtype)

@@ -37,7 +37,7 @@ class Log:
         self.accelerator = accelerator
         self.history: list[dict[str, Any]] = []
         self._steps: list[Mapping[str, float]] = []  # figures of the steps since the last line
-        self._seconds = 0.0  # since the last line, before this process began
+        self._seconds = 0.0  # that a killed process had spent since the last line
         self._bar: Any = None
         if trackers:
             accelerator.log_with = trackers
@@ -55,7 +55,7 @@ class Log:
         return {"history": self.history, "steps": self._steps, "seconds": time.perf_counter() - self.since}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state` was taken."""
+        """Continue from what `state` returned."""
         self.history, self._steps, self._seconds = state["history"], state["steps"], state["seconds"]
 
     def step(self, step: int, means: Mapping[str, float], write: bool, **more: Any) -> None:
@@ -79,7 +79,7 @@ class Log:
         self._bar.update()
 
     def evaluation(self, step: int, means: Mapping[str, float], epoch: float, seconds: float) -> None:
-        """Write a line of an evaluation, whose seconds do not count for the speed of the training."""
+        """Write a line of an evaluation. Its `seconds` do not count for the speed of the training."""
         self._write(step, {f"eval_{name}": value for name, value in means.items()} | {"epoch": epoch})
         self.since += seconds
 

@@ -22,8 +22,8 @@ from sweet_rl.training.log import Log, add_to, means_over_items
 from sweet_rl.training.optimizer import learning_rates
 from sweet_rl.training.order import epoch_steps, prompt_groups
 
-SAME_MODEL = {False: 1e-4, True: 0.2}
-"""Largest mean |log-prob - reference| per token of equal models, by `bf16`, which rounds by the place in a batch."""
+SAME_MODEL = {False: 1e-4, True: 0.2}  # by bf16, in which a text has other numbers at another place of a batch
+"""Largest mean |log-prob - reference| per token of equal models."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def train(
 ) -> int:
     """Train a model, from the checkpoint that is continued or from the start; return the training's number of steps.
 
-    A step's loss is the mean over its items, however they are divided into micro-batches and processes. Before a step
-    moves a weight, its loss and its gradients are checked to be finite, and in the first step the model to be its
-    reference; under ZeRO the gradients are checked right after the step.
+    A step's loss is the mean over its items, however they are divided into micro-batches and processes. It and the
+    gradients must be finite before weights change; under ZeRO the gradients are checked right after the step. In the
+    first step the log-probs of a model that begins as its reference must be those of the reference.
 
     Args:
         model: Model to train.
@@ -80,11 +80,11 @@ def train(
     trained_on, held_out = split
     groups, lengths = prompt_groups(examples, trained_on, together), examples.lengths
     steps_in_epoch = math.ceil(len(trained_on) / settings.train_batch_size)
-    epochs = settings.max_epochs or (math.inf if settings.max_steps else 1)
-    steps = int(min(settings.max_steps or math.inf, steps_in_epoch * epochs))
+    max_epochs = settings.max_epochs or (math.inf if settings.max_steps else 1)
+    steps = int(min(settings.max_steps or math.inf, steps_in_epoch * max_epochs))
     learning_rate = learning_rates(settings, steps)
     micro_size, _ = divided_batch(settings, accelerator.num_processes)
-    share = {"micro_size": micro_size, "process": accelerator.process_index, "processes": accelerator.num_processes}
+    process, processes = accelerator.process_index, accelerator.num_processes
 
     if settings.gradient_checkpointing:
         checkpoint_activations(model)
@@ -95,9 +95,9 @@ def train(
     for epoch in range(step // steps_in_epoch, math.ceil(steps / steps_in_epoch)):
         order = epoch_steps(groups, lengths, settings.train_batch_size, settings.seed, epoch)
         rest = order[step % steps_in_epoch : steps - epoch * steps_in_epoch]
-        for micro_batches in step_batches(rest, **share):
+        for micro_batches in step_batches(rest, micro_size, process, processes):
             # Dropout draws the same numbers in a training that is continued.
-            torch.manual_seed(int(np.random.SeedSequence([settings.seed, step, share["process"]]).generate_state(1)[0]))
+            torch.manual_seed(int(np.random.SeedSequence([settings.seed, step, process]).generate_state(1)[0]))
             batches = [collated(objective, indices) for indices in micro_batches]
             items = engine.total(sum(batch["items"] for batch in batches))
             sums: dict[str, Tensor] = {}
@@ -105,7 +105,7 @@ def train(
                 with engine.micro_batch(last=number == len(batches)):
                     batch = engine.on_device(batch)
                     loss, figures, outputs = batch_losses(model, objective, batch, engine)
-                    engine.backward(loss * accelerator.num_processes / items)  # gradients are averaged over processes
+                    engine.backward(loss * processes / items)  # gradients are averaged over processes
                 add_to(sums, figures | {"loss": loss})
                 if step == 0 and number == 1 and objective.equals_reference:
                     check_equals_reference(outputs.detach(), batch, settings.bf16)
@@ -116,16 +116,16 @@ def train(
             rate = learning_rate(step)
             norm = float(engine.step(rate))
             step += 1
-            check_finite(step, {"gradient norm": norm})  # DeepSpeed clips, and knows the norm, only in its step
+            check_finite(step, {"gradient norm": norm})  # under ZeRO it is known only after the step
 
-            epochs = step / steps_in_epoch
+            epochs_done = step / steps_in_epoch
             due = step % settings.logging_steps == 0 or step == steps
-            log.step(step, means, due, grad_norm=norm, learning_rate=rate, epoch=epochs)
+            log.step(step, means, due, grad_norm=norm, learning_rate=rate, epoch=epochs_done)
             by_steps = settings.save_steps and step % settings.save_steps == 0
             if len(held_out) and (by_steps or step % steps_in_epoch == 0 or step == steps):
                 began = time.perf_counter()
                 held_out_means = evaluate(model, objective, examples, held_out, step, engine)
-                log.evaluation(step, held_out_means, epochs, time.perf_counter() - began)
+                log.evaluation(step, held_out_means, epochs_done, time.perf_counter() - began)
             if checkpoints.due(step):
                 checkpoints.save(step, log)
     log.close()
@@ -140,7 +140,7 @@ def checkpoint_activations(model: Any) -> None:
 
 
 def collated(objective: Objective, indices: list[int]) -> dict[str, Any]:
-    """The batch of a micro-batch. Its `counted` is 0 if it only fills up, else 1."""
+    """The batch of a micro-batch. Its `counted` is 0 for a filler batch, else 1."""
     if indices[0] == FILLER:
         return objective.collate(indices[1:]) | {"items": 0, "counted": 0.0}
     return objective.collate(indices) | {"counted": 1.0}
@@ -201,7 +201,7 @@ def check_finite(step: int, figures: Mapping[str, float]) -> None:
 
 
 def check_equals_reference(outputs: Tensor, batch: Mapping[str, Any], bf16: bool) -> None:
-    """Raise UserError if the log-probs of the model, which is its reference, are not those of the reference."""
+    """Raise UserError if the log-probs of the model, which equals its reference, are not those of the reference."""
     logps = outputs if outputs.ndim == 1 else outputs[:, 0]
     distance = float((logps - batch["reference"]).abs().mean())
     if not distance <= SAME_MODEL[bf16]:

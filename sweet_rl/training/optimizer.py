@@ -31,8 +31,8 @@ def is_matrix(weight: torch.Tensor) -> bool:
 def learning_rates(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
     """The learning rate of a step as a function of the number of steps before it.
 
-    After the warm-up a cosine ends at `min_learning_rate_ratio` of the peak. Both ends lie outside of the training: the
-    rate is 0 before the first step and at its end after the last one, and each step moves the weights.
+    After the warm-up a cosine ends at `min_learning_rate_ratio` of the peak. The first step already has a rate above 0,
+    and the last one a rate above the end of the cosine.
     """
     peak, warm_up = settings.peak_learning_rate, math.ceil(steps * settings.warmup_ratio)
     unused = torch.optim.SGD([torch.zeros(1)], lr=peak)  # the schedule needs an optimizer

@@ -27,9 +27,9 @@ def epoch_steps(
     """The examples of each step of an epoch: every example once, in steps whose sizes differ by at most one.
 
     Groups are shuffled, sorted by length within buckets of steps, and cut into steps, whose order is shuffled again. A
-    bucket has at most 32 steps and a quarter of the epoch, so that an example meets other ones in each epoch; an epoch
-    of fewer than eight steps is not sorted. A group is cut where a step is full. The first epoch begins with the step
-    that holds the longest example: a lack of memory shows at once.
+    bucket has at most 32 steps and a quarter of the epoch, so that its steps have other examples in each epoch; an
+    epoch of fewer than eight steps is not sorted. A group is cut if a step is full. The first epoch begins with the
+    step of the longest example, so that a lack of memory shows early.
 
     Args:
         groups: Indices of examples that should share a step, one array per group.
@@ -52,7 +52,7 @@ def epoch_steps(
 
     smaller = -examples % steps
     sizes = np.full(steps, -(-examples // steps))
-    start = random.integers(steps - smaller + 1)  # together, or groups would be cut everywhere
+    start = random.integers(steps - smaller + 1)  # they follow each other, else nearly every group would be cut
     sizes[start : start + smaller] -= 1
     parts = np.split(np.concatenate(shuffled), np.cumsum(sizes)[:-1])
     parts = [parts[i] for i in random.permutation(steps)]

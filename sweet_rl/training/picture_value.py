@@ -75,11 +75,11 @@ def encode_picture_pairs(
 def picture_objective(examples: Examples, how: ValueSettings, form: VisionFormat) -> Objective:
     """Bradley-Terry on pairs, each text in a row of its own behind its picture."""
 
-    def lay_out(numbers: np.ndarray) -> dict:
+    def make_batch(numbers: np.ndarray) -> dict:
         pictures = [examples.pictures[n].read_bytes() for n in numbers]
         return picture_batch([examples.texts[n] for n in numbers], pictures, form, how.unit)
 
-    return value_preference_objective(examples, how, lay_out)
+    return value_preference_objective(examples, how, make_batch)
 
 
 def train_picture_value(

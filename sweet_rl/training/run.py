@@ -91,7 +91,7 @@ class Training:
         return read_records(self.dataset, kind, self.data.max_samples)
 
     def trainable(self, model: torch.nn.Module) -> torch.nn.Module:
-        """The model in training mode without dropout, which its reference has not, and with an adapter if asked for."""
+        """The model in training mode, with dropout off as in its reference, and with an adapter if asked for."""
         model.train()
         for module in model.modules():
             if isinstance(module, torch.nn.Dropout):
@@ -127,7 +127,7 @@ class Training:
     def opened(self, settings: dict[str, Any], inputs: Sequence[str | None] = ()) -> Iterator[bool]:
         """Open the folder of the model, before anything is read; yield whether there is something to do.
 
-        With `overwrite` it is opened, and emptied, in `begin`: what is there stays until the new inputs were checked.
+        With `overwrite` it is opened, and emptied, in `begin`: an old model stays until the new inputs are checked.
         `settings` are those of this kind of training, `inputs` paths that are read beside the dataset and the model to
         start from. Raises UserError if output or settings cannot be used, or for a full disk.
         """
@@ -162,7 +162,7 @@ class Training:
             print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
 
     def begin(self, examples: Examples) -> None:
-        """Decide which examples are held out; what `overwrite` replaces is removed now, after the model was loaded.
+        """Decide which examples are held out; remove what `overwrite` replaces, now that the inputs are checked.
 
         Raises UserError if the tasks are not known.
         """

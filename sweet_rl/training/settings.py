@@ -30,7 +30,7 @@ def check_setting(name: str, value: Any, holds: bool, wanted: str) -> None:
 
 
 def check_settings(settings: Any, bounds: dict[str, Bound]) -> None:
-    """Raise UserError naming the first field that is out of its bounds; None is in all."""
+    """Raise UserError naming the first field that is out of its bounds; None is always allowed."""
     for name, (holds, wanted) in bounds.items():
         value = getattr(settings, name)
         check_setting(name, value, value is None or holds(value), wanted)
@@ -56,7 +56,7 @@ class PreferenceSettings:
     beta: float = 0.1
     nll_loss_coef: float = 0.0
     normalize: Literal["turn", "trajectory", "none", "auto"] = "auto"
-    mean_log_prob: Annotated[bool, UNRECORDED] = False
+    mean_log_prob: Annotated[bool, UNRECORDED] = False  # recorded as `normalize` (complete.preference_settings)
     label_smoothing: float = 0.0
     ipo: bool = False
     kl_coef: float = 0.0
@@ -118,7 +118,8 @@ class DataSettings:
     eval_fraction: float = 0.0
 
     def __post_init__(self) -> None:
-        check_settings(self, {"eval_fraction": BELOW_1, "max_len": (lambda value: value >= 2, "be at least 2")})
+        at_least_2 = (lambda value: value >= 2, "be at least 2")
+        check_settings(self, {"eval_fraction": BELOW_1, "max_samples": AT_LEAST_1, "max_len": at_least_2})
 
 
 @dataclass(frozen=True)
@@ -130,14 +131,13 @@ class TrainingSettings(AttentionSettings):
         min_learning_rate_ratio: Share of the peak at which the cosine schedule ends.
         adam_betas: Decay of AdamW's two moments.
         max_epochs: Number of passes over the examples; by default 1, or as many as --max_steps takes.
-        max_steps: Number of optimiser steps at which the training ends, if its epochs have not ended before. Data sets
-            of a few batches train equally long by it, whatever their size.
+        max_steps: Number of optimiser steps at which the training ends, if its epochs have not ended before.
         train_batch_size: Largest number of examples per optimiser step, over all processes. The steps of an epoch have
             sizes that differ by at most one.
         micro_train_batch_size: Largest number of examples that one process computes at the same time; by default its
             whole share of the batch.
         max_pairs_per_prompt: Largest number of examples with the same prompt that stay together in a batch. The prompt
-            is computed once for them. At 4, a batch of 8 may hold two distinct prompts only.
+            is computed once for them. With 4, a batch of 8 examples can have as few as two prompts.
         warmup_ratio: Share of the steps in which the learning rate rises to its peak.
         weight_decay: Weight decay of AdamW, on all weights but biases and norms.
         max_norm: Gradient norm at which gradients are clipped.
@@ -153,8 +153,8 @@ class TrainingSettings(AttentionSettings):
         target_modules: Names of the linear layers that get an adapter, for example q_proj,v_proj. all-linear means all
             but the vocabulary projection.
         load_in_4bit: Keep the frozen weights in 4 bits beside the adapter (QLoRA); needs bitsandbytes.
-        save_steps: Number of optimiser steps between checkpoints, beside those by time; none or -1 for only these.
-        save_minutes: Minutes between checkpoints; none for none by time. Only the newest checkpoint is kept.
+        save_steps: Number of optimiser steps between checkpoints, beside those by time; none or -1: by time only.
+        save_minutes: Minutes between checkpoints by time, or none. Only the newest checkpoint is kept.
         logging_steps: Number of optimiser steps between lines of the log.
         report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
         seed: Random seed of the order of the examples, the held-out tasks and new weights.
@@ -214,7 +214,7 @@ class TrainingSettings(AttentionSettings):
 
     @property
     def autocast(self) -> bool:
-        """Whether the model runs under autocast to bfloat16; a divided model has bfloat16 weights when it runs."""
+        """Whether the model runs under autocast to bfloat16; under ZeRO the weights are bfloat16 themselves."""
         return self.bf16 and self.plain
 
     @property

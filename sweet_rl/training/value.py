@@ -26,17 +26,17 @@ from sweet_rl.training.settings import DataSettings, TrainingSettings, ValueSett
 
 
 def value_classification_losses(
-    values: torch.Tensor, value_text: torch.Tensor, labels: torch.Tensor
+    values: torch.Tensor, text_of_value: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Mean over a text's turns of the cross-entropy of (label, sigmoid of the value), summed over texts.
 
-    `labels` [N] are 1 for success and 0 for none. The logged accuracy is that of the mean value of each text.
+    `labels` [N] are 1 for success, else 0. The logged accuracy is that of the mean value of each text.
     """
-    counts = torch.bincount(value_text, minlength=len(labels)).to(values.dtype)
+    counts = torch.bincount(text_of_value, minlength=len(labels)).to(values.dtype)
     labels = labels.to(values.dtype)
-    losses = F.binary_cross_entropy_with_logits(values, labels[value_text], reduction="none")
-    loss = (sum_by_text(losses, value_text, len(labels)) / counts).sum()
-    scores = sum_by_text(values, value_text, len(labels)) / counts
+    losses = F.binary_cross_entropy_with_logits(values, labels[text_of_value], reduction="none")
+    loss = (sum_by_text(losses, text_of_value, len(labels)) / counts).sum()
+    scores = sum_by_text(values, text_of_value, len(labels)) / counts
     return loss, {
         "accuracy": ((scores > 0) == (labels > 0.5)).float().sum(),
         "predicted": scores.sigmoid().sum(),
@@ -61,17 +61,17 @@ def value_objective(examples: Examples, how: ValueSettings, share: bool) -> Obje
     return Objective(collate, losses, turn_values)
 
 
-def value_preference_objective(examples: Examples, how: ValueSettings, lay_out) -> Objective:
-    """Bradley-Terry on pairs; `lay_out(numbers)` gives the value_batch of the texts with these numbers."""
+def value_preference_objective(examples: Examples, how: ValueSettings, make_batch) -> Objective:
+    """Bradley-Terry on pairs; `make_batch(numbers)` returns the batch of the texts with these numbers."""
 
     def collate(indices: list[int]) -> dict[str, Any]:
         pairs = examples.rows[indices]
         numbers, local = np.unique(pairs, return_inverse=True)
-        return lay_out(numbers) | {"pairs": torch.from_numpy(local.reshape(pairs.shape)), "items": len(pairs)}
+        return make_batch(numbers) | {"pairs": torch.from_numpy(local.reshape(pairs.shape)), "items": len(pairs)}
 
     def losses(values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        texts = len(batch["starts"])
-        return value_preference_losses(values, batch["value_text"], texts, batch["pairs"], how.beta)
+        num_texts = len(batch["starts"])
+        return value_preference_losses(values, batch["value_text"], num_texts, batch["pairs"], how.beta)
 
     return Objective(collate, losses, turn_values)
 
@@ -98,8 +98,8 @@ def train_value(
 ) -> dict | None:
     """Train a model with a value head, on pairs ("preference") or on graded trajectories ("classification").
 
-    `hint` puts the reference solution in front of trajectories (`encode_trajectories`); pairs hold it or do not. Other
-    arguments, result and errors are those of `run.Training`.
+    `hint` puts the reference solution in front of trajectories (`encode_trajectories`); the texts of pairs were written
+    with or without it. Other arguments, result and errors are those of `run.Training`.
     """
     training = Training(pretrain, dataset, save_path, settings, data, overwrite)
     with training.opened(value_settings(how, hint is not None)) as unfinished:

@@ -1,1 +1,1 @@
-"""The viewer: dialogues, their grades and their credit as one HTML page, in a file or served."""
+"""The viewer: dialogues, their grades and their credit as one HTML file."""

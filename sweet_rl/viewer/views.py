@@ -21,7 +21,7 @@ TITLE = 120  # characters
 LEVELS = 4  # of a colour, for and against
 
 OUTCOMES = {"success": "success", "other": "no success", "ungraded": "not graded"}
-"""What the filter of the page tells apart; a success has the reward 1."""
+"""Outcomes that the filter of the page distinguishes; a success has the reward 1."""
 
 
 def dialogue_view(
@@ -139,7 +139,7 @@ def candidates_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()
 
 
 def turn_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()) -> dict[str, Any]:
-    """A record of candidates by itself: what the agent had read, and what it could have said."""
+    """A record of candidates: the prompt of the turn, and the candidates."""
     title = title_of(record.task.problem_description) if record.task else record.id
     return {
         "id": record.id,

@@ -9,7 +9,7 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 - `token_ids`: the ids as sampled, of the tokenizer whose fingerprint the record names.
 - `plain`: text that never becomes a special token, even if it spells one.
 - `bos`: the begin-of-text part.
-- `turn`: an earlier turn of the agent, in a text in which it is not trained.
+- `turn`: written by the agent, but not trained here.
 """
 
 from sweet_rl.runs.records.files import kind_of, parse_row, read_records, read_rows, without_excluded

@@ -41,7 +41,7 @@ def read_records(path: str | Path, kind: type[Record], limit: int | None = None)
             field, a wrong type, the same id twice, or one task id for two tasks.
     """
     if limit is not None and limit < 1:
-        raise RecordError(f"{path}: {limit} records were asked for; ask for at least 1, or for all (None).")
+        raise RecordError(f"{path}: --limit is {limit}; it must be at least 1, and without it all records are read.")
     records: list[Record] = []
     line_of: dict[str, int] = {}
     copies = Counter[str]()

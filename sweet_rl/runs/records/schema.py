@@ -59,7 +59,7 @@ class Message(TypedDict):
 
     `input` is the prompt of a turn of the agent as text, `output` the turn as sampled, `token_ids` its ids with the EOS
     if one was produced, `logprobs` the log-probs with which these were sampled, `oracle` the opinion of the domain's
-    oracle on that turn. `templated` says that the chat template may change the content, as it trims that of Llama 3.
+    oracle on that turn. `templated`: the chat template may change the content, for example strip it.
     """
 
     role: Role
@@ -265,7 +265,7 @@ class TurnCandidates(_Record):
         additional_reference_logprobs: per candidate the sampling log-probs of its tokens, or their mean.
         judge_result: indices of `additional_outputs`, best first.
         judge_scores: Scores in the order of `additional_outputs`; higher is better.
-        task: only with its reference solution in released files.
+        task: in released files it has the solution only.
         turn: None in released files.
         dialogue: the messages before the turn.
         eos_text: text that ends a turn of the model that was sampled.

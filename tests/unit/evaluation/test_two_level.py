@@ -124,19 +124,19 @@ def test_one_in_twenty_tests_without_a_difference_is_below_five_percent():
 
 def test_the_ratio_of_two_sums_resamples_both_together(monkeypatch):
     # two tasks, right 1 of 1 and 0 of 3: resamples hold one of them twice, or both
-    parts, wholes = np.array([[1.0, 0.0]]), np.array([[1.0, 3.0]])
-    found = two_level_interval(parts, wholes=wholes)
+    parts, denominators = np.array([[1.0, 0.0]]), np.array([[1.0, 3.0]])
+    found = two_level_interval(parts, denominators=denominators)
     assert (found.mean, found.low, found.high) == (0.25, 0.0, 1.0)
     monkeypatch.setattr(statistics, "LEVEL", 0.4)
-    middle = two_level_interval(parts, wholes=wholes)
+    middle = two_level_interval(parts, denominators=denominators)
     assert middle.low == middle.high == 0.25
 
 
-def test_equal_wholes_are_a_mean_and_resamples_without_a_whole_are_left_out():
+def test_equal_denominators_are_a_mean_and_resamples_with_0_are_left_out():
     values = simulated(np.random.default_rng(1))
-    assert two_level_interval(2 * values, wholes=np.full(values.shape, 2.0)) == pytest.approx(
+    assert two_level_interval(2 * values, denominators=np.full(values.shape, 2.0)) == pytest.approx(
         two_level_interval(values)
     )
-    found = two_level_interval(np.array([[2.0, 0.0, 0.0]]), wholes=np.array([[4.0, 0.0, 0.0]]))
+    found = two_level_interval(np.array([[2.0, 0.0, 0.0]]), denominators=np.array([[4.0, 0.0, 0.0]]))
     # one task: 0.79346 of the way to 0 and to 1 (Wilson)
     assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.10327, 0.89673), abs=1e-5)

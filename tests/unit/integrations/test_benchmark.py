@@ -68,13 +68,13 @@ def test_a_failed_dialogue_is_a_record(benchmark, task):
 
 def test_a_model_that_plays_the_human_is_recorded_with_its_settings_and_the_window(monkeypatch):
     monkeypatch.setattr(Benchmark, "_renderer", None)
-    prompt, found = "Be kind. {problem_description} {pictures}", []
+    prompt, found = "Be kind. {problem_description} {ground_truth} {dialogue} {pictures}", []
     human = {"temperature": 0.7, "max_tokens": 256}
     for domain, grading in (("code", {}), ("html", {"page_width": 800})):
         played = Benchmark(domain, None, None, user_prompt_path=prompt, human=human, grading=grading)
         dialogue = played.play(Task("p", "g"), Says("I WANT TO ANSWER: x"), Says(), "org/Model-8B")
         found.append(asyncio.run(dialogue).human)
-    assert found == [{"name": "Model-8B", "hash": digits} for digits in ("ba52534a54f4bc8d", "af70c94975561124")]
+    assert found == [{"name": "Model-8B", "hash": digits} for digits in ("386237b241514650", "78dba5ee49304eec")]
 
 
 def test_what_cannot_work_is_one_message(tmp_path):
