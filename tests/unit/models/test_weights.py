@@ -86,11 +86,6 @@ def test_a_model_for_scoring_is_frozen_and_in_evaluation_mode_and_one_for_traini
     assert weights.dtype == torch.float32 and all(parameter.requires_grad for parameter in weights.parameters())
 
 
-def test_a_critic_file_in_the_place_of_a_model_is_told_its_flag():
-    with pytest.raises(UserError, match="--critic_type docs/examples/short_turns.py"):
-        load_config("docs/examples/short_turns.py")
-
-
 @pytest.mark.parametrize("load", [load_weights, load_frozen])
 def test_a_checkpoint_that_lacks_a_weight_is_refused_naming_it_in_one_file_or_in_several(load, model, shards):
     gone = "model.layers.1.mlp.down_proj.weight"
