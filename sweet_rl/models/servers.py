@@ -47,10 +47,6 @@ class Server:
     answered: int = 0
     failed: Counter[str] = field(default_factory=Counter)
 
-    def summary(self) -> dict[str, Any]:
-        summary: dict[str, Any] = {"calls": self.answered + sum(self.failed.values())}
-        return summary | ({"failed": dict(sorted(self.failed.items()))} if self.failed else {})
-
 
 class Servers:
     """The servers of one model. A call goes to the server with the fewest calls, and to another one if it fails.
@@ -191,7 +187,8 @@ class Servers:
 
     def summary(self) -> dict[str, Any]:
         """Return the calls and failures by kind of each server that was called, by its URL."""
-        return {server.url: server.summary() for server in self.all if server.answered or server.failed}
+        called = [server for server in self.all if server.answered or server.failed]
+        return {one.url: {"calls": one.answered + one.failed.total(), "failed": dict(one.failed)} for one in called}
 
     async def close(self) -> None:
         await self._connections.aclose()

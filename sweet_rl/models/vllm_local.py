@@ -80,15 +80,13 @@ class VLLMModel:
             raise ModelError(kind, f"{type(error).__name__}: {error}") from error
         if final is None or len(final.outputs) != sampling.n:
             raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")
-        outputs = sorted(final.outputs, key=lambda output: output.index)
-        return [self._completion(output, len(ids)) for output in outputs]
-
-    def _completion(self, output: Any, prompt_tokens: int) -> Completion:
-        ids = list(output.token_ids)
-        logprobs = [step[token].logprob for step, token in zip(output.logprobs or [], ids, strict=False)]
-        known = logprobs if len(logprobs) == len(ids) else None
-        reason = "stop" if output.finish_reason == "stop" else "length"
-        return Completion.of_ids(self.chat, ids, known, reason, prompt_tokens)
+        replies = []
+        for output in sorted(final.outputs, key=lambda output: output.index):
+            sampled = list(output.token_ids)
+            logprobs = [step[token].logprob for step, token in zip(output.logprobs, sampled, strict=True)]
+            reason = "stop" if output.finish_reason == "stop" else "length"
+            replies.append(Completion.of_ids(self.chat, sampled, logprobs, reason, len(ids)))
+        return replies
 
     async def close(self) -> None:
         if self._engine is not None:

@@ -61,7 +61,7 @@ def context_length(config: Any) -> int | None:
         return min(original, limit)
     if rope.get("rope_type") in ("linear", "yarn"):
         return max(limit, int(original * (rope.get("factor") or 1)))
-    return max(limit, getattr(text, "model_max_length", None) or 0)  # Command-R names its context so
+    return limit
 
 
 def check_length(tokens: int, context: int | None, where: str, remedy: str = "") -> None:

@@ -36,7 +36,6 @@ YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_pos
     ("llama", {"max_position_embeddings": 256, "rope_parameters": YARN}, 256),
     ("phi3", {"max_position_embeddings": 256, "rope_parameters": LONGROPE, "hidden_size": 32, "num_attention_heads": 4,
               "original_max_position_embeddings": 64}, 64),
-    ("cohere", {"max_position_embeddings": 64, "model_max_length": 256}, 256),
 ])  # fmt: skip
 def test_the_context_is_what_positions_allow_for_texts_of_any_length_and_no_window(family, settings, expected):
     config = AutoConfig.for_model(family, **settings)
