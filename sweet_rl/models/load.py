@@ -73,8 +73,7 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
 
         return OpenAIServer(
             name,
-            settings.urls(),
-            settings.api_key(),
+            *settings.server(),
             _server_chat(name, settings.tokenizer),
             timeout=calls.timeout,
             concurrency=calls.endpoint_concurrency,

@@ -21,7 +21,7 @@ CALLS = 64  # in progress on one server, whose memory for the logits of prompts 
 class PromptLogprobs:
     """Scores texts by their trained tokens. Texts are sent as token ids, equal ones once.
 
-    `server_settings` are further arguments of `Servers`.
+    Servers that have other models only are left out. `server_settings` are further arguments of `Servers`.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class PromptLogprobs:
         """Return the log-probs of each text's trained tokens, float32 [n_i].
 
         Raises:
-            UserError: A server does not have the model, or returns no such log-probs.
+            UserError: No server has the model, or one returns no such log-probs.
             ModelError: A text has none: its server failed, it is too long, or a log-prob is null, NaN or infinite.
         """
         await self.servers.check(self.model)

@@ -135,33 +135,35 @@ class Servers:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def check(self, model: str) -> None:
-        """Ask every server once for its models.
+        """Ask every server once for its models, and leave out those that have other models only.
 
-        Raises UserError if none answers, one refuses the key, or one that lists all its models does not have this one.
+        Raises UserError if no server answers and has the model, or one refuses the key.
         """
         if self._checked is None:
             self._checked = asyncio.ensure_future(self._check(model))
         await asyncio.shield(self._checked)
 
     async def _check(self, model: str) -> None:
-        reasons = []
+        having, silent, reasons = [], [], []
         for server, listed in zip(self.all, await asyncio.gather(*map(self._models, self.all)), strict=True):
             if isinstance(listed, ModelError):
+                silent.append(server)
                 reasons.append(str(listed))
-                logger.warning("%s", listed)
                 continue
             owners = {listed[model]} if model in listed else set(listed.values())
             if model not in listed and owners & set(OPEN_SERVERS):  # a gateway need not list all its models
-                raise UserError(
-                    f"{server.url} does not have the model {model!r}, but {', '.join([*listed][:5])}: correct the name "
-                    "or the hostname."
-                )
+                reasons.append(f"{server.url} has other models ({', '.join([*listed][:5])})")
+                continue
+            having.append(server)
             self.owners |= owners
-        if len(reasons) == len(self.all):
+        if not having:
             raise UserError(
-                f"no server answers ({'; '.join(reasons)}). Start one (for example `vllm serve {model}`) or correct "
-                "the hostname."
+                f"no server answers and has the model {model!r} ({'; '.join(reasons)}). Start one (for example `vllm "
+                f"serve {model}`) or correct the hostname."
             )
+        for reason in reasons:
+            logger.warning("%s", reason)
+        self.all = having + silent
 
     @property
     def is_open(self) -> bool:

@@ -243,7 +243,8 @@ class GenerationEngine:
         for request in self.waiting:
             rows += request.sampling.n
             columns = max(columns, len(request.ids) + self._limit(request))
-            if (self.rows or joining) and (rows > self.max_rows or not self.cache.fits(rows, columns)):
+            needed = rows * (columns + 1 + COLUMN_STEP)
+            if (self.rows or joining) and (rows > self.max_rows or needed > self.cache.capacity):
                 break
             request.known, request.pairs = self.prefixes.take(request.ids)
             joining.append(request)
@@ -408,10 +409,6 @@ class KVCache(Cache):
     def scratch(self) -> int:
         """The column that padding is written to."""
         return self._layers[-1][0].shape[2] - 1
-
-    def fits(self, rows: int, columns: int) -> bool:
-        """Return whether rows x columns stay within the memory budget."""
-        return rows * (columns + 1 + COLUMN_STEP) <= self.capacity
 
     def reserve(self, rows: int, columns: int, used: int) -> None:
         """Make room for `rows` rows of `columns` columns; the first `used` rows keep their content."""
