@@ -20,12 +20,8 @@ class VLLMModel:
     """
 
     def __init__(self, path: str, **engine_settings: Any) -> None:
-        try:
-            import vllm  # noqa: F401
-        except ImportError as error:
-            raise UserError(
-                "vLLM is not installed (`pip install vllm`). Use the engine transformers, or a server with a hostname."
-            ) from error
+        import vllm  # noqa: F401  # if it is missing, before anything is computed
+
         self.path = path
         self.chat = ChatFormat.from_pretrained(path)
         self.engine_settings = engine_settings
@@ -71,15 +67,12 @@ class VLLMModel:
             logprobs=0,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        name, final = f"sweet-{next(self._numbers)}", None
+        request = self._start().generate({"prompt_token_ids": ids}, settings, f"sweet-{next(self._numbers)}")
         try:
-            async for output in self._start().generate({"prompt_token_ids": ids}, settings, name):
-                final = output
+            *_, final = [output async for output in request]
         except Exception as error:  # the classes of the engine's errors differ between versions
             kind = "context" if TOO_LONG.search(str(error)) else "engine"
             raise ModelError(kind, f"{type(error).__name__}: {error}") from error
-        if final is None or len(final.outputs) != sampling.n:
-            raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")
         replies = []
         for output in sorted(final.outputs, key=lambda output: output.index):
             sampled = list(output.token_ids)
