@@ -7,7 +7,6 @@ uses the usual chat format. In Frontend Design the picture is that of the refere
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -110,10 +109,6 @@ class VisionFormat:
             "image_grid_thw": pixels["image_grid_thw"],
             "mm_token_type_ids": (input_ids == self.picture_token).long(),
         }
-
-    def save(self, folder: str | Path) -> None:
-        """Write the image processor's settings; the tokenizer is saved with the model."""
-        self.processor.save_pretrained(str(folder))
 
 
 def picture_batch(
