@@ -425,7 +425,9 @@ class ChatFormat:
             whole = self.tokenizer(head + text, add_special_tokens=False, return_offsets_mapping=True)
             if whole["input_ids"][: len(head_ids)] == head_ids:
                 break
-        places = whole["offset_mapping"][len(head_ids) :]
+        # Some special tokens take the white space beside them, which can belong to another part.
+        found = ((self._special.search(head + text, *place), place) for place in whole["offset_mapping"])
+        places = [place if special is None else special.span() for special, place in found][len(head_ids) :]
         behind = [(max(0, first - len(head)), max(0, last - len(head))) for first, last in places]
         return whole["input_ids"][len(head_ids) :], behind
 
