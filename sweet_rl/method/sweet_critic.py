@@ -17,7 +17,7 @@ import numpy as np
 from sweet_rl.method.advantage import TurnNormalize, advantage
 from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprobs
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.settings import Attention, AttentionSettings, api_key, base_url, split_hostnames
+from sweet_rl.models.settings import Attention, AttentionSettings, server_and_key
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_input, model_path
 from sweet_rl.runs.cli import UNRECORDED, to_settings
@@ -101,8 +101,7 @@ class PmiSettings(LocalModel):
 
     def server(self) -> tuple[list[str], str | None]:
         """The base URLs of the servers, and their key. Raises UserError if one cannot be used."""
-        urls = [base_url(name) for name in split_hostnames(self.hostname)]
-        return urls, api_key(self.api_key_variable, urls) if urls else None
+        return server_and_key(self.hostname, self.api_key_variable) if self.hostname else ([], None)
 
     def to_settings(self) -> dict[str, Any]:
         return to_settings(self) if self.hostname else super().to_settings()

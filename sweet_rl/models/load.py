@@ -73,8 +73,7 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
 
         return OpenAIServer(
             name,
-            settings.urls(),
-            settings.api_key(),
+            *settings.server(),
             _server_chat(name, settings.tokenizer),
             timeout=calls.timeout,
             concurrency=calls.endpoint_concurrency,
@@ -84,7 +83,11 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
     if settings.request:
         raise UserError(f"{name}: request is for a model on a server: name its host.")
     path = model_path(name)
-    if engine == "vllm" or (engine == "auto" and find_spec("vllm") and _has_gpu()):
+    if engine == "auto" and find_spec("vllm"):
+        import torch
+
+        engine = "vllm" if torch.cuda.is_available() else engine
+    if engine == "vllm":
         from sweet_rl.models.vllm_local import VLLMModel
 
         load_config(path)
@@ -114,9 +117,3 @@ def _server_chat(name: str, tokenizer: str | None) -> ChatFormat | None:
             "no tokenizer for %s, so the server applies its chat template and token ids are not kept: %s", name, error
         )
         return None
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()

@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import openai
-
 from sweet_rl.models.base import Completion, ModelError, Prompt, Sampling, is_ids, prompt_ids
 from sweet_rl.models.servers import Servers
 from sweet_rl.models.settings import HOSTED
@@ -103,8 +101,6 @@ class OpenAIServer:
                 if OUTPUT_LIMIT in str(error):
                     return [Completion("", None, None, "length")]
                 if not self._leave_out(error, body):
-                    if is_ids(prompt) and isinstance(error.__cause__, openai.APIStatusError):
-                        error.args = (f"{error} (A server that takes no token ids needs the tokenizer `none`.)",)
                     raise
         read = (answer.get("usage") or {}).get("prompt_tokens") or len(prompt)
         if is_ids(prompt) and read != len(prompt):

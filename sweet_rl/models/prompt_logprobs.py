@@ -16,13 +16,12 @@ from sweet_rl.runs.errors import UserError
 LEAST = -9999.0  # what vLLM writes for minus infinity
 ROUNDING = 1e-3  # above 0, of the log-prob of a token that is certain
 CALLS = 64  # in progress on one server, whose memory for the logits of prompts is small
-TRIAL = EncodedText.build([0, 0], [False, True], "a trial")
 
 
 class PromptLogprobs:
     """Scores texts by their trained tokens. Texts are sent as token ids, equal ones once.
 
-    Servers that list other models only are left out. `server_settings` are further arguments of `Servers`.
+    Servers that have other models only are left out. `server_settings` are further arguments of `Servers`.
     """
 
     def __init__(
@@ -30,18 +29,15 @@ class PromptLogprobs:
     ) -> None:
         self.model = model
         self.servers = Servers(hostnames, api_key, **{"concurrency": CALLS, **server_settings})
-        self._checked: asyncio.Task[None] | None = None
 
     async def score(self, texts: Sequence[EncodedText]) -> list[np.ndarray]:
         """Return the log-probs of each text's trained tokens, float32 [n_i].
 
         Raises:
-            UserError: No server has the model or returns such log-probs.
+            UserError: No server has the model, or one returns no such log-probs.
             ModelError: A text has none: its server failed, it is too long, or a log-prob is null, NaN or infinite.
         """
-        if self._checked is None:
-            self._checked = asyncio.ensure_future(self._check())
-        await asyncio.shield(self._checked)
+        await self.servers.check(self.model)
         distinct = {text.key: text for text in texts}
         calls = [asyncio.ensure_future(self._logprobs(text)) for text in distinct.values()]
         try:
@@ -55,30 +51,16 @@ class PromptLogprobs:
         """Close the connections."""
         await self.servers.close()
 
-    async def _check(self) -> None:
-        """Check that a server has the model, and ask for the log-probs of a text as a trial."""
-        await self.servers.check(self.model)
-        try:
-            await self._entries(TRIAL)
-        except ModelError as error:
-            if error.kind in ("auth", "refused", "logprobs"):
-                raise UserError(f"{self.servers.all[0].url} gives no log-probs of a prompt: {error}") from error
-
-    async def _entries(self, text: EncodedText) -> list[Any]:
-        """The entry of each token of a text. Raises ModelError if there is not one for each."""
-        body = {"model": self.model, "prompt": text.ids.tolist(), "max_tokens": 1, "temperature": 0.0}
-        answer = await self.servers.post("/completions", body | {"prompt_logprobs": 0})  # 0: of the token alone
-        choices = answer.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-        tokens = choice.get("prompt_logprobs")
-        if not isinstance(tokens, list) or len(tokens) != len(text):
-            count = f"{len(tokens)} for {len(text)} tokens" if isinstance(tokens, list) else "none"
-            raise ModelError("logprobs", f"prompt_logprobs: {count}. Only vLLM is known to return them.")
-        return tokens
-
     async def _logprobs(self, text: EncodedText) -> np.ndarray:
         """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` is of this text alone."""
-        tokens = await self._entries(text)
+        body = {"model": self.model, "prompt": text.ids.tolist(), "max_tokens": 1, "temperature": 0.0}
+        answer = await self.servers.post("/completions", body | {"prompt_logprobs": 0})  # 0: of the token alone
+        (choice,) = answer.get("choices") or [{}]
+        tokens = choice.get("prompt_logprobs")
+        if tokens is None:
+            raise UserError(f"the server of {self.model} gives no prompt_logprobs. Only vLLM is known to return them.")
+        if len(tokens) != len(text):
+            raise ModelError("logprobs", f"prompt_logprobs: {len(tokens)} for {len(text)} tokens.")
         values = []
         for place in text.targets:
             entry = (tokens[place] or {}).get(str(text.ids[place])) or {}  # by token id

@@ -47,10 +47,6 @@ class Server:
     answered: int = 0
     failed: Counter[str] = field(default_factory=Counter)
 
-    def summary(self) -> dict[str, Any]:
-        summary: dict[str, Any] = {"calls": self.answered + sum(self.failed.values())}
-        return summary | ({"failed": dict(sorted(self.failed.items()))} if self.failed else {})
-
 
 class Servers:
     """The servers of one model. A call goes to the server with the fewest calls, and to another one if it fails.
@@ -85,11 +81,9 @@ class Servers:
                 follow_redirects=False,  # they could name any host
                 mounts=direct,  # whatever HTTP_PROXY says
             )
-        except OSError as error:  # of the file with certificates
-            where = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
-            raise UserError(
-                f"SSL_CERT_FILE names {where}, which cannot be read ({error}): correct or unset it."
-            ) from error
+        except Exception as error:  # of what the client reads from the environment, by no common class
+            read = (name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("SSL_CERT_"))
+            raise UserError(f"{' or '.join(read)} cannot be used ({error}): correct or unset it.") from error
         settings: dict[str, Any] = {
             "api_key": api_key or "none",
             "timeout": openai.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
@@ -124,7 +118,11 @@ class Servers:
                 if error.kind in WAITED_FOR:
                     silent = now - max(fails_since, self._answered)
                     if silent > self._patience:
-                        raise self._silent(silent, error) from error
+                        raise UserError(
+                            f"no call was answered for {silent:.0f} s ({', '.join(one.url for one in self.all)}; the "
+                            f"last failure: {error}). Start a server, or lower --concurrency or raise --patience if "
+                            "the rate is limited, and give the same command again: it continues."
+                        ) from error
                 elif attempts < ATTEMPTS and (
                     error.kind in ("timeout", "malformed") or (error.kind == "server" and len(self.all) > 1)
                 ):
@@ -137,7 +135,7 @@ class Servers:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def check(self, model: str) -> None:
-        """Ask every server once for its models, and leave out those that list other models only.
+        """Ask every server once for its models, and leave out those that have other models only.
 
         Raises UserError if no server answers and has the model, or one refuses the key.
         """
@@ -146,20 +144,18 @@ class Servers:
         await asyncio.shield(self._checked)
 
     async def _check(self, model: str) -> None:
-        having, silent, others, reasons = [], [], [], []
+        having, silent, reasons = [], [], []
         for server, listed in zip(self.all, await asyncio.gather(*map(self._models, self.all)), strict=True):
             if isinstance(listed, ModelError):
                 silent.append(server)
                 reasons.append(str(listed))
                 continue
-            self.owners |= {listed[model]} if model in listed else set(listed.values())
-            if not listed or model in listed:
-                having.append(server)
-            else:
-                others.append(server)
-                reasons.append(f"{server.url} does not list {model!r} among its models ({', '.join([*listed][:5])})")
-        if not having and not self.is_open and others:
-            having = others  # a gateway need not list all its models
+            owners = {listed[model]} if model in listed else set(listed.values())
+            if model not in listed and owners & set(OPEN_SERVERS):  # a gateway need not list all its models
+                reasons.append(f"{server.url} has other models ({', '.join([*listed][:5])})")
+                continue
+            having.append(server)
+            self.owners |= owners
         if not having:
             raise UserError(
                 f"no server answers and has the model {model!r} ({'; '.join(reasons)}). Start one (for example `vllm "
@@ -193,7 +189,8 @@ class Servers:
 
     def summary(self) -> dict[str, Any]:
         """Return the calls and failures by kind of each server that was called, by its URL."""
-        return {server.url: server.summary() for server in self.all if server.answered or server.failed}
+        called = [server for server in self.all if server.answered or server.failed]
+        return {one.url: {"calls": one.answered + one.failed.total(), "failed": dict(one.failed)} for one in called}
 
     async def close(self) -> None:
         await self._connections.aclose()
@@ -218,16 +215,6 @@ class Servers:
         server.answered += 1
         server.down_until, self._answered = 0.0, time.monotonic()
         return answer
-
-    def _silent(self, seconds: float, error: ModelError) -> UserError:
-        what, remedy = "no server has answered", "Start one"
-        if error.kind == "overloaded":
-            what, remedy = "every server has limited the rate", "Lower --concurrency or raise --patience"
-        urls = ", ".join(server.url for server in self.all)
-        return UserError(
-            f"{what} for {seconds:.0f} s ({urls}; the last failure: {error}). {remedy} and give the same command "
-            "again: it continues."
-        )
 
 
 def model_error(error: Exception, url: str) -> ModelError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import urllib.parse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -66,15 +65,11 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         if self.hostname or self.engine == "openai" or (self.api_key_variable or "") in os.environ:
-            self.api_key()  # from now on it is in no text
+            self.server()  # from now on the key is in no text
 
-    def urls(self) -> list[str]:
-        """Return the base URLs of the servers; none without a hostname. Raises UserError if a name is no server."""
-        return [base_url(name) for name in split_hostnames(self.hostname)]
-
-    def api_key(self) -> str | None:
-        """Return the key that the servers get. Raises UserError if there is none in the variable that was named."""
-        return api_key(self.api_key_variable, self.urls())
+    def server(self) -> tuple[list[str], str | None]:
+        """Return the base URLs of the servers, none without a hostname, and the key that they get."""
+        return server_and_key(self.hostname, self.api_key_variable)
 
 
 @dataclass(frozen=True)
@@ -104,16 +99,6 @@ class CallSettings:
             raise UserError(f"--endpoint_concurrency is {self.endpoint_concurrency}; it must be at least 1.")
 
 
-def split_hostnames(hostname: str | None) -> list[str]:
-    """Return the names in a list with commas. Raises UserError if it has none, or a user, a password or a query."""
-    text = (hostname or "").strip()
-    _check_no_secret(text)
-    names = [name for name in text.split(",") if name.strip()]
-    if hostname and not names:  # of two variables that are not set: without a server OpenAI would be asked
-        raise UserError(f"{hostname!r} names no server: give host, host:port or a full URL, or leave the hostname out.")
-    return names
-
-
 def base_url(hostname: str) -> str:
     """Return `http://host:8000/v1` for a host or a host with a port; a full URL is returned unchanged.
 
@@ -139,14 +124,22 @@ def base_url(hostname: str) -> str:
     return f"{url}/v1" if has_port else f"{url}:8000/v1"
 
 
-def api_key(variable: str | None, urls: Sequence[str]) -> str | None:
-    """Return the key for these servers: that of the variable, or without one the key of OpenAI for its own API alone.
+def server_and_key(hostnames: str | None, variable: str | None) -> tuple[list[str], str | None]:
+    """Return the base URLs of a list with commas (none: OpenAI's own API), and the key for these servers.
+
+    The key is that of the variable, or without one the key of OpenAI for its own API alone.
 
     Raises:
-        UserError: The variable is not set, or its value cannot be sent. The message does not show the value.
+        UserError: A name is no server, the variable is not set, or its value cannot be sent. It is not shown.
     """
+    _check_no_secret(hostnames or "")
+    urls = [base_url(name) for name in (hostnames or "").split(",") if name.strip()]
+    if hostnames and not urls:  # of two variables that are not set: OpenAI would be asked in their place
+        raise UserError(
+            f"{hostnames!r} names no server: give host, host:port or a full URL, or leave the hostname out."
+        )
     if variable is None and not all(map(_is_openai, urls)):
-        return None
+        return urls, None
     key = os.environ.get(variable or KEY_VARIABLE, "").strip()
     if variable is not None and not key:
         name = f" {variable}" if NAME_OF_VARIABLE.fullmatch(variable) else ""
@@ -154,7 +147,7 @@ def api_key(variable: str | None, urls: Sequence[str]) -> str | None:
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError("the API key has a space, a line break or a character beyond ASCII: no request can have it.")
     register_key(key)
-    return key or None
+    return urls, key or None
 
 
 def _check_no_secret(hostname: str) -> None:

@@ -5,11 +5,6 @@ from __future__ import annotations
 OPEN, CLOSE = "<think>", "</think>"
 
 
-def opens_thinking(prompt: str) -> bool:
-    """Whether the text after this prompt is reasoning: some chat templates write `<think>` themselves."""
-    return prompt.rstrip().endswith(OPEN)
-
-
 def without_thinking(text: str, prompt: str | None = None, finished: bool = False) -> str:
     """Return a sampled text without the reasoning at its beginning: what others see of it, and what is graded.
 
@@ -22,7 +17,7 @@ def without_thinking(text: str, prompt: str | None = None, finished: bool = Fals
             close it, the text is the reply.
     """
     own = text.lstrip().startswith(OPEN)
-    opened = own or (prompt is not None and opens_thinking(prompt))
+    opened = own or (prompt is not None and prompt.rstrip().endswith(OPEN))
     thinking, closed, spoken = text.partition(CLOSE)
     if opened and not closed:
         return text if finished and not own else ""

@@ -20,6 +20,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from transformers.cache_utils import Cache
 from sweet_rl.models.base import Completion, ModelError, Prompt, Sampling, prompt_ids
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import context_length, freeze, load_weights
-from sweet_rl.runs.errors import UserError, first_line
+from sweet_rl.runs.errors import UserError, first_line, read_by_library
 
 TOLERANCE = 0.2  # of the largest logit, between a row of a batch and itself alone; a wrong mask is off by far more
 COLUMN_STEP = 64
@@ -184,13 +185,11 @@ class GenerationEngine:
     def _check(self) -> None:
         """Raise UserError if rows of different lengths do not give the logits that each gives by itself."""
         prompts, more = [[0, 1, 2, 3, 4], [3, 0]], [[1], [4]]
-        try:
+        with read_by_library(partial(cannot_sample, self.model)):  # a model may want other masks, positions or caches
             self.cache.reserve(2, 6, used=0)
             batched = [self._forward(0, prompts, [5, 2]), self._forward(0, more, [6, 3])]
             texts = [*prompts, *(first + then for first, then in zip(prompts, more, strict=True))]
             plain = [self.model(torch.tensor([ids], device=self.device)).logits[0, -1] for ids in texts]
-        except Exception as error:  # of a model that wants other masks, positions or caches
-            raise cannot_sample(self.model, error) from error
         expected = torch.stack(plain).float()
         if (torch.cat(batched).float() - expected).abs().max() > TOLERANCE * expected.abs().max():
             raise cannot_sample(self.model)
@@ -244,7 +243,8 @@ class GenerationEngine:
         for request in self.waiting:
             rows += request.sampling.n
             columns = max(columns, len(request.ids) + self._limit(request))
-            if (self.rows or joining) and (rows > self.max_rows or not self.cache.fits(rows, columns)):
+            needed = rows * (columns + 1 + COLUMN_STEP)
+            if (self.rows or joining) and (rows > self.max_rows or needed > self.cache.capacity):
                 break
             request.known, request.pairs = self.prefixes.take(request.ids)
             joining.append(request)
@@ -394,11 +394,8 @@ class KVCache(Cache):
         super().__init__(layers=[])
         self.device = model.get_input_embeddings().weight.device
         probe = DynamicCache()
-        try:
-            with torch.inference_mode():
-                model(torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=probe, use_cache=True)
-        except Exception as error:  # of a model that wants a cache of its own
-            raise cannot_sample(model, error) from error
+        with read_by_library(partial(cannot_sample, model)), torch.inference_mode():
+            model(torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=probe, use_cache=True)
         pairs: list[tuple[Any, Any]] = [
             (getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in probe.layers
         ]
@@ -412,10 +409,6 @@ class KVCache(Cache):
     def scratch(self) -> int:
         """The column that padding is written to."""
         return self._layers[-1][0].shape[2] - 1
-
-    def fits(self, rows: int, columns: int) -> bool:
-        """Return whether rows x columns stay within the memory budget."""
-        return rows * (columns + 1 + COLUMN_STEP) <= self.capacity
 
     def reserve(self, rows: int, columns: int, used: int) -> None:
         """Make room for `rows` rows of `columns` columns; the first `used` rows keep their content."""

@@ -20,12 +20,8 @@ class VLLMModel:
     """
 
     def __init__(self, path: str, **engine_settings: Any) -> None:
-        try:
-            import vllm  # noqa: F401
-        except ImportError as error:
-            raise UserError(
-                "vLLM is not installed (`pip install vllm`). Use the engine transformers, or a server with a hostname."
-            ) from error
+        import vllm  # noqa: F401  # if it is missing, before anything is computed
+
         self.path = path
         self.chat = ChatFormat.from_pretrained(path)
         self.engine_settings = engine_settings
@@ -71,24 +67,19 @@ class VLLMModel:
             logprobs=0,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        name, final = f"sweet-{next(self._numbers)}", None
+        request = self._start().generate({"prompt_token_ids": ids}, settings, f"sweet-{next(self._numbers)}")
         try:
-            async for output in self._start().generate({"prompt_token_ids": ids}, settings, name):
-                final = output
+            *_, final = [output async for output in request]
         except Exception as error:  # the classes of the engine's errors differ between versions
             kind = "context" if TOO_LONG.search(str(error)) else "engine"
             raise ModelError(kind, f"{type(error).__name__}: {error}") from error
-        if final is None or len(final.outputs) != sampling.n:
-            raise ModelError("malformed", f"vLLM gave no {sampling.n} replies.")
-        outputs = sorted(final.outputs, key=lambda output: output.index)
-        return [self._completion(output, len(ids)) for output in outputs]
-
-    def _completion(self, output: Any, prompt_tokens: int) -> Completion:
-        ids = list(output.token_ids)
-        logprobs = [step[token].logprob for step, token in zip(output.logprobs or [], ids, strict=False)]
-        known = logprobs if len(logprobs) == len(ids) else None
-        reason = "stop" if output.finish_reason == "stop" else "length"
-        return Completion.of_ids(self.chat, ids, known, reason, prompt_tokens)
+        replies = []
+        for output in sorted(final.outputs, key=lambda output: output.index):
+            sampled = list(output.token_ids)
+            logprobs = [step[token].logprob for step, token in zip(output.logprobs, sampled, strict=True)]
+            reason = "stop" if output.finish_reason == "stop" else "length"
+            replies.append(Completion.of_ids(self.chat, sampled, logprobs, reason, len(ids)))
+        return replies
 
     async def close(self) -> None:
         if self._engine is not None:

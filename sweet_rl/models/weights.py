@@ -6,7 +6,6 @@ folder, or the name of a model on the Hugging Face hub (which transformers downl
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,8 +37,6 @@ def load_config(name: str | Path) -> Any:
 
     Raises UserError if it cannot be read, or the folder holds an adapter.
     """
-    if str(name).endswith(".py"):
-        raise UserError(f"{name} is a Python file, not a model. Give a critic of your own as --critic_type {name}.")
     if (Path(model_path(str(name))) / _ADAPTER).is_file():
         raise _is_adapter(name)
     with read_by_library(lambda error: _cannot_load(name, first_line(error))):
@@ -64,7 +61,7 @@ def context_length(config: Any) -> int | None:
         return min(original, limit)
     if rope.get("rope_type") in ("linear", "yarn"):
         return max(limit, int(original * (rope.get("factor") or 1)))
-    return max(limit, getattr(text, "model_max_length", None) or 0)  # Command-R names its context so
+    return limit
 
 
 def check_length(tokens: int, context: int | None, where: str, remedy: str = "") -> None:
@@ -194,12 +191,6 @@ def check_finite(name: str | Path, model: torch.nn.Module) -> None:
             raise _cannot_load(
                 name, f"The weight {key} holds NaN or infinity: its training has failed, or the file is damaged."
             )
-
-
-def require_bitsandbytes(flag: str) -> None:
-    """Raise UserError naming the `flag` that needs it if bitsandbytes is not installed."""
-    if importlib.util.find_spec("bitsandbytes") is None:
-        raise UserError(f"{flag} needs bitsandbytes: pip install -e '.[qlora]', or leave the flag out.")
 
 
 def _cannot_load(name: str | Path, reason: str) -> UserError:

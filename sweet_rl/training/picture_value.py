@@ -116,6 +116,6 @@ def train_picture_value(
         model = training.with_value_head(load_vision_weights(training.weights, training.dtype))
         training.begin(examples)
         if training.is_first:
-            form.save(save_path)
+            form.processor.save_pretrained(save_path)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}
         return training.fit(model, picture_objective(examples, how, form), examples, counts, form.chat)

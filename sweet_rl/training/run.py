@@ -19,7 +19,7 @@ from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.log_probs.value_head import attach_value_head
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import freeze, load_weights, model_path, require_bitsandbytes, save_weights
+from sweet_rl.models.weights import freeze, load_weights, model_path, save_weights
 from sweet_rl.runs.errors import FULL_DISK, UserError
 from sweet_rl.runs.records import read_records
 from sweet_rl.runs.run import Output, open_model
@@ -67,7 +67,7 @@ class Training:
         if settings.lora_rank:
             import peft  # noqa: F401  # if it is missing, before anything is computed
         if settings.load_in_4bit:
-            require_bitsandbytes("--load_in_4bit")
+            import bitsandbytes  # noqa: F401
         self.pretrain, self.dataset, self.save_path = pretrain, dataset, save_path
         self.settings, self.data, self.overwrite = settings, data, overwrite
         self.weights = model_path(pretrain)

@@ -25,7 +25,7 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from sweet_rl.models.log_probs.projection import unwrapped
+from sweet_rl.models.log_probs.projection import PLAIN_HEADS, unwrapped
 from sweet_rl.models.log_probs.rows import Block
 from sweet_rl.models.log_probs.segments import Segments
 from sweet_rl.models.settings import Attention
@@ -40,9 +40,7 @@ USUAL = {"cpu": "segments", "cuda": "flex"}
 BLOCK = 128  # tokens of a block of FlexAttention
 COMPILED = 64  # most variants of FlexAttention to compile: beyond Dynamo's 8 it would run uncompiled, with all scores
 # Families whose attention takes the rows unchanged, each held equal to the plain way by a test.
-FAMILIES = frozenset(
-    {"gemma", "gemma3_text", "gpt_neox", "granite", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3"}
-)
+FAMILIES = PLAIN_HEADS | {"granite"}
 PICTURE_FAMILIES = frozenset({"qwen2_vl", "qwen2_5_vl"})  # the same, behind pictures (vision.py)
 
 

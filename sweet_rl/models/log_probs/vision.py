@@ -7,7 +7,6 @@ uses the usual chat format. In Frontend Design the picture is that of the refere
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -111,10 +110,6 @@ class VisionFormat:
             "mm_token_type_ids": (input_ids == self.picture_token).long(),
         }
 
-    def save(self, folder: str | Path) -> None:
-        """Write the image processor's settings; the tokenizer is saved with the model."""
-        self.processor.save_pretrained(str(folder))
-
 
 def picture_batch(
     texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat, unit: str
@@ -135,20 +130,16 @@ def picture_values(
 ) -> list[float]:
     """The value of each text's last turn behind its picture, in the order of `texts`; no gradients.
 
-    A prompt and its picture are computed once for all texts that share both, or once per text if the model's attention
-    does not allow it (a warning says why). A forward pass has about `token_budget` tokens.
+    A prompt and its picture are computed once for all texts that share both. A forward pass has about `token_budget`
+    tokens.
     """
     device = next(model.parameters()).device
-    share = share_prompts(model)
+    share_prompts(model)
     values: dict[int, float] = {}
-    for group in group_indices((pictures[i], texts[i].prompt) if share else i for i in range(len(texts))):
+    for group in group_indices((picture, text.prompt) for picture, text in zip(pictures, texts, strict=True)):
         for chunk in batches_by_tokens([texts[i] for i in group], token_budget):
             members = [group[i] for i in chunk]
-            chosen, picture = [texts[i] for i in members], pictures[members[0]]
-            if share:
-                batch = _candidates_batch(model, chosen, picture, form, device)
-            else:
-                batch = on_device(picture_batch(chosen, [picture], form, "trajectory"), device)
+            batch = _candidates_batch(model, [texts[i] for i in members], pictures[members[0]], form, device)
             values.update(zip(members, turn_values(model, batch).tolist(), strict=True))
     return [values[i] for i in range(len(texts))]
 

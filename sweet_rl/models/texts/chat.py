@@ -107,13 +107,9 @@ class ChatFormat:
         """The chat format of a packaged model, model directory or hub name. Raises UserError if it cannot be loaded."""
         path = model_path(str(path))
         with read_by_library(lambda error: UserError(f"no tokenizer can be loaded from {path}: {first_line(error)}")):
-            return cls._from_files(path)
+            from transformers import AutoTokenizer, GenerationConfig
 
-    @classmethod
-    def _from_files(cls, path: str) -> "ChatFormat":
-        from transformers import AutoTokenizer, GenerationConfig
-
-        tokenizer = AutoTokenizer.from_pretrained(path)
+            tokenizer = AutoTokenizer.from_pretrained(path)
         try:
             eos = GenerationConfig.from_pretrained(path).eos_token_id
         except (OSError, ValueError):  # a model directory need not have one
@@ -157,7 +153,7 @@ class ChatFormat:
             Token ids [S], and for each whether it is trained [S].
 
         Raises:
-            UserError: a token id that the model does not have, or a text with half of a surrogate pair.
+            UserError: a token id that the model does not have.
         """
         ids: list[int] = []
         train: list[bool] = []
@@ -181,7 +177,6 @@ class ChatFormat:
         for part in parts:
             sampled = part.get("token_ids") if tokenizer_fingerprint == self.fingerprint else None
             if sampled is None:
-                check_characters(part["text"], where)
                 texts.append((self._safe(part, texts[-1][0] if texts else before), part["train"]))
             elif sampled:
                 add_texts()
@@ -191,12 +186,10 @@ class ChatFormat:
         add_texts()
         if ids and not 0 <= min(ids) <= max(ids) < self.vocabulary:
             wrong = next(token for token in ids if not 0 <= token < self.vocabulary)
-            text = {token: text for text, token in self.tokenizer.get_vocab().items()}.get(wrong)
             raise UserError(
-                f"{where}: the token id {wrong} ({text!r}) is outside of the vocabulary of {self.name}, whose ids "
-                f"are below {self.vocabulary}. If the file was edited, remove 'tokenizer' from its row: its text is "
-                "tokenised again. If the tokenizer has more tokens than the model, add rows to the model's embedding "
-                "(resize_token_embeddings)."
+                f"{where}: the token id {wrong} is outside of the vocabulary of {self.name}, whose ids are below "
+                f"{self.vocabulary}. If the file was edited, remove 'tokenizer' from its row: its text is tokenised "
+                "again. If the tokenizer has more tokens than the model, call resize_token_embeddings."
             )
         return ids, train
 
@@ -432,20 +425,11 @@ class ChatFormat:
             whole = self.tokenizer(head + text, add_special_tokens=False, return_offsets_mapping=True)
             if whole["input_ids"][: len(head_ids)] == head_ids:
                 break
-        places = whole["offset_mapping"][len(head_ids) :]
+        # Some special tokens take the white space beside them, which can belong to another part.
+        found = ((self._special.search(head + text, *place), place) for place in whole["offset_mapping"])
+        places = [place if special is None else special.span() for special, place in found][len(head_ids) :]
         behind = [(max(0, first - len(head)), max(0, last - len(head))) for first, last in places]
         return whole["input_ids"][len(head_ids) :], behind
-
-
-def check_characters(text: str, where: str) -> None:
-    """Raise UserError naming `where` for a text with half of a surrogate pair, which no tokenizer reads."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UserError(
-            f"{where}: character {error.start} of a text is {text[error.start]!r}, half of a surrogate pair, which is "
-            "no character. Replace it in the file (\\ufffd stands for a character that is lost), or remove the row."
-        ) from error
 
 
 def parts_text(parts: Sequence[Part]) -> str:

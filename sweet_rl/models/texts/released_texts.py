@@ -187,7 +187,7 @@ def given_markup(header: str, chat: ChatFormat | None, eos: str | None = None, b
     """The markup of texts by the header of the agent's turns; what else is not given is that of the header's family.
 
     A header of an unknown family is taken for one of the model's. Raises UserError if the text that ends a turn is not
-    known, or is not given and ends no turn of the model.
+    known.
     """
     own = Markup.of(chat) if chat else None
     family = (own and recognised(header, own)) or recognised(header) or own or Markup("", "")
@@ -195,12 +195,6 @@ def given_markup(header: str, chat: ChatFormat | None, eos: str | None = None, b
         raise UserError(
             "With --response_template the text that ends a turn must be known: give --eos_text, "
             "or --tokenizer with a model that has it."
-        )
-    if chat and not eos and chat.tokenizer.convert_tokens_to_ids(family.eos) not in chat.eos_ids:
-        raise UserError(
-            f"--response_template {header!r} is not of the family of {chat.name}, whose turns end with "
-            f"{chat.eos_text!r}: {family.eos!r} would be trained as plain text. Dialogues need no --response_template: "
-            "they are laid out again by the model's chat template. For strings train a model of that family."
         )
     return Markup(header, eos or family.eos, family.bos if bos is None else bos)
 

@@ -152,6 +152,9 @@ def test_check_says_what_is_wrong_before_any_dialogue():
         server.listing = VLLM
         with pytest.raises(UserError, match=f"'other'.*{MODEL}"):
             asyncio.run(check("other", [server.url]))
+        with ApiServer(in_turn(chat_reply("x"))) as second:  # each model is asked where it is listed
+            second.listing = Reply({"data": [{"id": "other", "owned_by": "vllm"}]})
+            asyncio.run(check("other", [server.url, second.url]))
         server.listing = refusal(401, "who are you?")
         with pytest.raises(UserError, match="the key.*who are you.*--api_key_variable"):
             asyncio.run(check(MODEL, [server.url]))

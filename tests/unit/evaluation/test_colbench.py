@@ -28,7 +28,7 @@ def _keys(monkeypatch):
 
 def places(**given) -> list[tuple]:
     found = ModelsAndTasks(human="h", **given).servers().values()
-    return [(where.urls(), where.api_key(), where.engine, where.tokenizer) for where in found]
+    return [(*where.server(), where.engine, where.tokenizer) for where in found]
 
 
 def test_each_model_has_its_own_server_or_all_have_the_same_and_one_model_may_have_several():

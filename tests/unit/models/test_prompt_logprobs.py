@@ -8,6 +8,7 @@ import pytest
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.prompt_logprobs import PromptLogprobs
+from sweet_rl.runs.errors import UserError
 from tests.support.api_server import ApiServer, Reply
 
 TEXT = EncodedText.build([5, 6, 7, 6], [False, False, True, True], "text")
@@ -21,11 +22,7 @@ def answer(*values) -> dict:
 
 
 def scored(found: dict) -> np.ndarray:
-    """The log-probs of TEXT by a server that answers the trial as vLLM does and the text with `found`."""
-
-    def reply(body: dict) -> Reply:
-        trial = {"choices": [{"prompt_logprobs": [None, {"0": {"logprob": -1.0}}]}]}
-        return Reply(trial if len(body["prompt"]) == 2 else found)
+    """The log-probs of TEXT by a server that answers `found`."""
 
     async def work(url: str) -> list[np.ndarray]:
         scorer = PromptLogprobs("served-model", [url])
@@ -34,9 +31,9 @@ def scored(found: dict) -> np.ndarray:
         finally:
             await scorer.close()
 
-    with ApiServer(reply) as server:
+    with ApiServer(lambda _: Reply(found)) as server:
         first, second = asyncio.run(work(server.url))
-        assert len(server.requests) == 2  # the trial, and equal texts once
+        assert len(server.requests) == 1  # equal texts once
     np.testing.assert_array_equal(first, second)
     return first
 
@@ -53,12 +50,12 @@ def test_a_log_prob_that_is_none_is_an_error_of_its_text(value):
     assert "--logprobs-mode" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "found",
-    [{}, {"choices": []}, {"choices": [{"text": "x"}]}, {"choices": [{"prompt_logprobs": [None]}]}, {"choices": "x"}],
-)
-def test_an_answer_without_one_for_each_token_is_one_too(found):
-    with pytest.raises(ModelError, match="prompt_logprobs"):
+@pytest.mark.parametrize("found, error", [
+    ({}, UserError), ({"choices": [{"text": "x"}]}, UserError),
+    ({"choices": [{"prompt_logprobs": [None]}]}, ModelError),
+])  # fmt: skip
+def test_an_answer_without_one_for_each_token_fails_and_a_server_that_gives_none_ends_the_run(found, error):
+    with pytest.raises(error, match="prompt_logprobs"):
         scored(found)
 
 

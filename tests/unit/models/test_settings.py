@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sweet_rl.models.load import load_model
-from sweet_rl.models.settings import CallSettings, ModelSettings, base_url, split_hostnames
+from sweet_rl.models.settings import CallSettings, ModelSettings, base_url, server_and_key
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 
@@ -25,10 +25,9 @@ def test_hostnames_become_urls():
             base_url(name)
     with pytest.raises(UserError, match="no user, password or query"):
         base_url("user:password@node1")
-    assert split_hostnames(None) == split_hostnames("") == []
     for empty in (" ", ","):  # of variables that are not set: not OpenAI in their place
         with pytest.raises(UserError, match="names no server"):
-            split_hostnames(empty)
+            server_and_key(empty, None)
 
 
 @pytest.mark.parametrize("wrong", [{"timeout": 0}, {"patience": -1}, {"endpoint_concurrency": 0}])

@@ -36,7 +36,6 @@ YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_pos
     ("llama", {"max_position_embeddings": 256, "rope_parameters": YARN}, 256),
     ("phi3", {"max_position_embeddings": 256, "rope_parameters": LONGROPE, "hidden_size": 32, "num_attention_heads": 4,
               "original_max_position_embeddings": 64}, 64),
-    ("cohere", {"max_position_embeddings": 64, "model_max_length": 256}, 256),
 ])  # fmt: skip
 def test_the_context_is_what_positions_allow_for_texts_of_any_length_and_no_window(family, settings, expected):
     config = AutoConfig.for_model(family, **settings)
@@ -84,11 +83,6 @@ def test_a_model_for_scoring_is_frozen_and_in_evaluation_mode_and_one_for_traini
     assert not any(parameter.requires_grad for parameter in frozen.parameters())
     weights = load_weights(tiny_chat_model)
     assert weights.dtype == torch.float32 and all(parameter.requires_grad for parameter in weights.parameters())
-
-
-def test_a_critic_file_in_the_place_of_a_model_is_told_its_flag():
-    with pytest.raises(UserError, match="--critic_type docs/examples/short_turns.py"):
-        load_config("docs/examples/short_turns.py")
 
 
 @pytest.mark.parametrize("load", [load_weights, load_frozen])

@@ -168,7 +168,7 @@ def test_beside_a_prompt_all_of_chosen_and_rejected_is_trained(chat):
 def test_strings_in_the_markup_of_another_family_are_refused_by_their_place(chat):
     header = "<|start_header_id|>assistant<|end_header_id|>"
     texts = [f"{header}which?<|eot_id|>the human{header}{said}<|eot_id|>" for said in ("yes", "no")]
-    with pytest.raises(UserError, match="pair 'a', 'chosen': --response_template .* is not of the family of"):
+    with pytest.raises(UserError, match="pair 'a', 'chosen': a turn ends with '<|eot_id|>'"):
         encode_pairs([PreferencePair(*texts, id="a")], chat, DataSettings(response_template=header))
     rows = [[{"text": "task", "train": False}, {"text": f"{said}<|eot_id|>", "train": True}] for said in ("yes", "no")]
     with pytest.raises(UserError, match="pair 'b', 'chosen': a turn ends with '<|eot_id|>'"):

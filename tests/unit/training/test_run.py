@@ -23,7 +23,7 @@ def test_what_cannot_work_is_refused(settings, message):
 
 @pytest.mark.parametrize("module, settings, message", [
     ("peft", {"lora_rank": 4}, "peft"),
-    ("bitsandbytes", {"lora_rank": 4, "load_in_4bit": True}, "--load_in_4bit needs bitsandbytes"),
+    ("bitsandbytes", {"lora_rank": 4, "load_in_4bit": True}, "bitsandbytes"),
     ("deepspeed", {"zero_stage": 2}, "deepspeed"),
 ])  # fmt: skip
 def test_a_package_that_is_missing_is_named(monkeypatch, module, settings, message):

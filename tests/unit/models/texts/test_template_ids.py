@@ -83,6 +83,18 @@ def test_a_reply_without_reasoning_is_as_the_template_writes_it(name):
     assert chat.decode(last_run(ids, train)) == SAID[1]["content"]
 
 
+@EVERY
+def test_a_marker_is_trained_only_at_the_end_of_a_reply_that_ended(name):
+    chat = chat_of(name)
+    for finish in ("stop", "length"):
+        reply = {"role": "assistant", "content": "  I say\n ", "finish_reason": finish}
+        ids, train = chat.encode(chat.prompt([SAID[0], reply, SAID[2]]))
+        trained = [token for token, is_trained in zip(ids, train, strict=True) if is_trained]
+        markers = {*chat.tokenizer.added_tokens_decoder, *chat.tokenizer.all_special_ids}
+        assert not markers & set(trained[:-1])
+        assert trained[-1] not in markers or finish == "stop"
+
+
 def test_a_template_that_changes_a_reply_is_refused_with_both_texts():
     tokenizer = copy.deepcopy(field_tokenizer("qwen3 thinking"))
     tokenizer.chat_template = QWEN3_OPENS.replace("m.content %}", "m.content | replace('\n', ' ') %}", 1)
