@@ -48,7 +48,7 @@ def run_job(loaded: list[dict]) -> None:
             line, lacks_name = run_test(code, prelude, own, scope, calls[number])
         if number > first and line.startswith('E"memory"'):
             leave(0)
-        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        data = line.encode() + b"\n"
         while data:
             data = data[write(CONNECTION, data) :]
         if [*map(len, loaded)] != sizes:
