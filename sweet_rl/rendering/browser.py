@@ -22,7 +22,7 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from urllib3.exceptions import HTTPError
 
-from sweet_rl.rendering.rendered import DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.rendered import DrawingFailed, Rendered
 from sweet_rl.rendering.scripts import may_run_scripts
 from sweet_rl.rendering.server import PageServer
 from sweet_rl.runs.errors import UserError
@@ -89,17 +89,12 @@ SETTLE = """(async () => {
 logger = logging.getLogger(__name__)
 
 
-def find_browser(name: str | None = None) -> str:
+def find_browser() -> str:
     """The program of Chromium or Chrome.
 
     Raises:
-        UserError: `name` is another browser, or there is none; the message has the command that installs one.
+        UserError: There is none; the message has the command that installs one.
     """
-    if name not in (None, "chromium"):
-        raise UserError(
-            f"Pages are drawn by Chromium alone, not by {name}. Leave out --browser {name}, and install Chromium:\n"
-            f"  {INSTALL}\nPictures of two browsers do not compare: draw all pages of a study by one."
-        )
     for program in PROGRAMS:
         if path := shutil.which(program):
             return path
@@ -111,17 +106,18 @@ class Browser:
 
     Args:
         program: Path of Chromium.
-        settings: How pages are drawn.
+        width, height: Size of the viewport in CSS pixels.
+        max_height: Height at which a picture is cut.
         server: Server that answers all its requests.
 
     Raises:
         UserError: It does not start.
     """
 
-    def __init__(self, program: str, settings: Settings, server: PageServer) -> None:
+    def __init__(self, program: str, width: int, height: int, max_height: int, server: PageServer) -> None:
         # Not in TMPDIR, because the path of Chromium's socket has to be short.
         self._folder = tempfile.mkdtemp(prefix="sweet_rl_browser_", dir="/tmp")
-        self._settings, self._server = settings, server
+        self._width, self._height, self._max_height, self._server = width, height, max_height, server
         self._service: webdriver.ChromeService | None = None
         self._watcher: subprocess.Popen | None = None
         timer = threading.Timer(START_SECONDS, self.kill)
@@ -130,7 +126,7 @@ class Browser:
             data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
             Path(self._folder, "fonts").symlink_to(Path(data, "fonts"))  # of the user
             self._driver = self._start(program)
-            size = {"width": settings.width, "height": settings.height, "deviceScaleFactor": 1, "mobile": False}
+            size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
             self._devtools("Emulation.setDeviceMetricsOverride", **size)
             self._devtools("Page.addScriptToEvaluateOnNewDocument", source=FORGET)
         except (WebDriverException, HTTPError, OSError) as error:
@@ -182,16 +178,15 @@ class Browser:
         if settled["result"].get("value") != [origin, "text/html"]:
             raise DrawingFailed("left", "the page left its address")
         content = self._devtools("Page.getLayoutMetrics")["cssContentSize"]
-        width = self._settings.width
-        height = min(max(math.ceil(content["height"]), self._settings.height), self._settings.max_height)
+        height = min(max(math.ceil(content["height"]), self._height), self._max_height)
         shot = self._devtools(
             "Page.captureScreenshot",
             format="png",
             captureBeyondViewport=True,
             optimizeForSpeed=True,
-            clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
+            clip={"x": 0, "y": 0, "width": self._width, "height": height, "scale": 1},
         )
-        return Rendered(base64.b64decode(shot["data"]), width, height, None)
+        return Rendered(base64.b64decode(shot["data"]), self._width, height, None)
 
     def kill(self) -> None:
         """Kills all processes of the browser; ends what another thread waits for."""

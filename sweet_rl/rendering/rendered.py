@@ -1,15 +1,6 @@
-"""What the renderer and its browsers share: the settings of a drawing, its result, and its failure."""
+"""What a drawing of a page gives: a picture or a failure."""
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How pages are drawn: viewport `width` and `height`, and the picture's `max_height` (all in CSS pixels)."""
-
-    width: int
-    height: int
-    max_height: int
 
 
 @dataclass(frozen=True)

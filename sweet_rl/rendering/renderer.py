@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from sweet_rl.rendering.rendered import DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.rendered import DrawingFailed, Rendered
 from sweet_rl.rendering.server import PageServer
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.errors import UserError, extras_named
@@ -38,7 +38,6 @@ class PageRenderer(AbstractContextManager):
     def __init__(
         self,
         workers: int = 2,
-        browser: str | None = None,
         width: int = 1280,
         height: int = 720,
         max_height: int = 8192,
@@ -48,7 +47,6 @@ class PageRenderer(AbstractContextManager):
         """
         Args:
             workers: Number of browsers that draw at the same time (0.3 to 0.5 GB of memory each).
-            browser: "chromium" or None; another one is refused.
             width: Width of the viewport and of every picture, in pixels.
             height: Height of the viewport, and the least height of a picture.
             max_height: Height at which the picture of a longer page is cut.
@@ -66,13 +64,12 @@ class PageRenderer(AbstractContextManager):
             raise UserError(f"max_height must lie between height ({height}) and 16384, and width below: {max_height}.")
         with extras_named():
             from sweet_rl.rendering.browser import Browser, find_browser
-        self._program = find_browser(browser)
+        program = find_browser()
         self.browser, self.timeout, self.workers = "chromium", timeout, workers
-        self.settings = Settings(width, height, max_height)
         self._server = PageServer()
         self._free: queue.LifoQueue[_Worker] = queue.LifoQueue()
         for _ in range(workers):
-            self._free.put(_Worker(lambda: Browser(self._program, self.settings, self._server)))
+            self._free.put(_Worker(lambda: Browser(program, width, height, max_height, self._server)))
         self._cache: OrderedDict[str, Future[Rendered]] = OrderedDict()
         self._cache_size, self._lock, self._closed = cache, threading.Lock(), False
 
@@ -81,7 +78,6 @@ class PageRenderer(AbstractContextManager):
         """A renderer with the settings of a command line, and with other arguments of this class."""
         return cls(
             workers=pages.browser_workers,
-            browser=pages.browser,
             width=pages.page_width,
             height=pages.page_height,
             timeout=pages.page_timeout,
