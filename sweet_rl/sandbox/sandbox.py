@@ -37,6 +37,7 @@ ENVIRONMENT = {
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "missing module", "syntax error"}
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 MAX_RESULT_BYTES = 8 << 20
+TOO_LONG = ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
 MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
 CLOCK_FACTOR = 10  # seconds by the clock for each second of CPU time
 POLL = struct.pack("@ll", 0, 20_000)  # seconds and microseconds between two looks at a child's clocks
@@ -202,7 +203,7 @@ class Sandbox:
             *lines, buffer = (buffer + data).split(b"\n")
             outcomes += [outcome(line) for line in lines[: count - len(outcomes)]]
             if len(buffer) > MAX_RESULT_BYTES:
-                return outcomes, ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
+                return outcomes, TOO_LONG
             if lines:
                 start = None
         return outcomes, None
@@ -227,6 +228,8 @@ def cpu_seconds(process: int) -> float:
 
 def outcome(line: bytes) -> Outcome:
     """The outcome that a line of a child stands for; the line may be forged."""
+    if len(line) > MAX_RESULT_BYTES:
+        return TOO_LONG
     if line[:1] == b"V":
         return ("value", line[1:])
     try:
