@@ -7,9 +7,9 @@ import json
 import marshal
 import math
 import os
+import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -40,7 +40,8 @@ MAX_RESULT_BYTES = 8 << 20
 TOO_LONG = ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
 MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
 CLOCK_FACTOR = 10  # seconds by the clock for each second of CPU time
-POLL = struct.pack("@ll", 0, 20_000)  # seconds and microseconds between two looks at a child's clocks
+POLL_SECONDS = 0.02  # between two looks at a child's clocks
+HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)  # on Linux a reader is woken when the child ends only
 START_SECONDS = 300  # in which a fork server loads its modules
 CONTROL_SECONDS = 60  # in which it forks
 PID_BYTES = 10  # the process id of a child is the first that it sends
@@ -168,26 +169,31 @@ class Sandbox:
             with suppress(OSError):  # a child that has ended has no results either
                 connection.sendall(marshal.dumps((job.texts, job.tests, [*job.own], job.scope, first)))
                 connection.shutdown(socket.SHUT_WR)
+            poll = select.poll()
+            poll.register(connection, HUNG_UP)
+            poll.poll(POLL_SECONDS * 1000)  # most children have ended then, and wake this thread only once
             child = connection.recv(PID_BYTES)
             if not child:
                 raise EOFError("the fork server of the sandbox has ended")
             try:
-                return self._results(connection, int(child), job.count - first)
+                return self._results(connection, poll, int(child), job.count - first)
             finally:
                 for stop in (os.kill, os.killpg) if self._level == "none" else (os.kill,):
                     with suppress(ProcessLookupError, PermissionError):
                         stop(int(child), signal.SIGKILL)
 
-    def _results(self, connection: socket.socket, child: int, count: int) -> tuple[list[Outcome], Outcome | None]:
+    def _results(
+        self, connection: socket.socket, poll: select.poll, child: int, count: int
+    ) -> tuple[list[Outcome], Outcome | None]:
         """Read what a child writes. The time of a test is counted from the first look that finds no result."""
-        connection.settimeout(None)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, POLL)
+        connection.setblocking(False)
         outcomes: list[Outcome] = []
         start = None
         buffer = b""
         while len(outcomes) < count:
-            try:  # this waits for the end of the child, so that no single result wakes this thread
-                data = connection.recv(1 << 20, socket.MSG_WAITALL)
+            poll.poll(POLL_SECONDS * 1000)
+            try:
+                data = connection.recv(1 << 20)
             except BlockingIOError:
                 clock, cpu = time.monotonic(), cpu_seconds(child)
                 start = start or (clock, cpu)
@@ -200,6 +206,8 @@ class Sandbox:
                 data = b""
             if not data:
                 return outcomes, ("exited", "the process ended")
+            if len(data) > 1 << 15:  # the child may be waiting for us to read
+                poll.modify(connection, HUNG_UP | select.POLLIN)
             *lines, buffer = (buffer + data).split(b"\n")
             outcomes += [outcome(line) for line in lines[: count - len(outcomes)]]
             if len(buffer) > MAX_RESULT_BYTES:
