@@ -381,7 +381,7 @@ def check_grading(domain: Domain, grading: CodeGrading | PageGrading, tasks: Seq
     if domain.draws_pages and reasons:
         named = f"{len(reasons)} of {len(jobs)} reference pages give no picture (the first: {reasons[0]})"
         if len(reasons) == len(jobs):
-            raise UserError(f"{named}: check the tasks, or try another --browser.")
+            raise UserError(f"{named}: check the tasks.")
         print(printable(f"{named}; they are excluded"))
 
 

@@ -22,7 +22,7 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from urllib3.exceptions import HTTPError
 
-from sweet_rl.rendering.rendered import LAYOUT_STYLES, DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.rendered import DrawingFailed, Rendered
 from sweet_rl.rendering.scripts import may_run_scripts
 from sweet_rl.rendering.server import PageServer
 from sweet_rl.runs.errors import UserError
@@ -63,9 +63,6 @@ FLAGS = (
     "--hide-scrollbars",
     "--lang=en-US",
 )
-LONGEST_TEMPORARY = 36
-"""Bytes of a temporary folder in which Chromium starts: the path of its socket there has 71 more, and at most 107."""
-
 # Runs before the scripts of a page: the only thing in a tab that one host leaves to the next.
 FORGET = "if (top === self) name = ''"
 # Runs when the page has loaded; beside scripts of the page in a world of its own, which they cannot change. What they
@@ -92,17 +89,12 @@ SETTLE = """(async () => {
 logger = logging.getLogger(__name__)
 
 
-def find_browser(name: str | None = None) -> str:
+def find_browser() -> str:
     """The program of Chromium or Chrome.
 
     Raises:
-        UserError: `name` is another browser, or there is none; the message has the command that installs one.
+        UserError: There is none; the message has the command that installs one.
     """
-    if name not in (None, "chromium"):
-        raise UserError(
-            f"Pages are drawn by Chromium alone, not by {name}. Leave out --browser {name}, and install Chromium:\n"
-            f"  {INSTALL}\nPictures of two browsers do not compare: draw all pages of a study by one."
-        )
     for program in PROGRAMS:
         if path := shutil.which(program):
             return path
@@ -114,17 +106,18 @@ class Browser:
 
     Args:
         program: Path of Chromium.
-        settings: How pages are drawn.
+        width, height: Size of the viewport in CSS pixels.
+        max_height: Height at which a picture is cut.
         server: Server that answers all its requests.
 
     Raises:
         UserError: It does not start.
     """
 
-    def __init__(self, program: str, settings: Settings, server: PageServer) -> None:
-        long = len(os.fsencode(tempfile.gettempdir())) > LONGEST_TEMPORARY
-        self._folder = tempfile.mkdtemp(prefix="sweet_rl_browser_", dir="/tmp" if long else None)
-        self._settings, self._server = settings, server
+    def __init__(self, program: str, width: int, height: int, max_height: int, server: PageServer) -> None:
+        # Not in TMPDIR, because the path of Chromium's socket has to be short.
+        self._folder = tempfile.mkdtemp(prefix="sweet_rl_browser_", dir="/tmp")
+        self._width, self._height, self._max_height, self._server = width, height, max_height, server
         self._service: webdriver.ChromeService | None = None
         self._watcher: subprocess.Popen | None = None
         timer = threading.Timer(START_SECONDS, self.kill)
@@ -133,7 +126,7 @@ class Browser:
             data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
             Path(self._folder, "fonts").symlink_to(Path(data, "fonts"))  # of the user
             self._driver = self._start(program)
-            size = {"width": settings.width, "height": settings.height, "deviceScaleFactor": 1, "mobile": False}
+            size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
             self._devtools("Emulation.setDeviceMetricsOverride", **size)
             self._devtools("Page.addScriptToEvaluateOnNewDocument", source=FORGET)
         except (WebDriverException, HTTPError, OSError) as error:
@@ -148,8 +141,8 @@ class Browser:
         finally:
             timer.cancel()
 
-    def draw(self, page: str, limit: float, with_layout: bool = False) -> Rendered:
-        """The picture of a page (HTML), and its layout if wanted.
+    def draw(self, page: str, limit: float) -> Rendered:
+        """The picture of a page (HTML).
 
         Raises:
             DrawingFailed: There is none, or the page took more than `limit` seconds.
@@ -164,7 +157,7 @@ class Browser:
         timer.start()
         try:
             with self._server.serving(page) as origin:
-                return self._draw(origin, may_run_scripts(page), with_layout)
+                return self._draw(origin, may_run_scripts(page))
         except (WebDriverException, HTTPError, OSError) as error:
             if late.is_set():
                 raise DrawingFailed("timeout", f"the page was not drawn within {limit:g} s") from error
@@ -172,7 +165,7 @@ class Browser:
         finally:
             timer.cancel()
 
-    def _draw(self, origin: str, scripted: bool, with_layout: bool) -> Rendered:
+    def _draw(self, origin: str, scripted: bool) -> Rendered:
         if scripted:  # others see neither
             self._devtools("Page.resetNavigationHistory")
             self._devtools("Network.clearBrowserCookies")
@@ -185,19 +178,15 @@ class Browser:
         if settled["result"].get("value") != [origin, "text/html"]:
             raise DrawingFailed("left", "the page left its address")
         content = self._devtools("Page.getLayoutMetrics")["cssContentSize"]
-        width = self._settings.width
-        height = min(max(math.ceil(content["height"]), self._settings.height), self._settings.max_height)
+        height = min(max(math.ceil(content["height"]), self._height), self._max_height)
         shot = self._devtools(
             "Page.captureScreenshot",
             format="png",
             captureBeyondViewport=True,
             optimizeForSpeed=True,
-            clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
+            clip={"x": 0, "y": 0, "width": self._width, "height": height, "scale": 1},
         )
-        layout = None
-        if with_layout:
-            layout = self._devtools("DOMSnapshot.captureSnapshot", computedStyles=LAYOUT_STYLES)
-        return Rendered(base64.b64decode(shot["data"]), width, height, None, layout)
+        return Rendered(base64.b64decode(shot["data"]), self._width, height, None)
 
     def kill(self) -> None:
         """Kills all processes of the browser; ends what another thread waits for."""
@@ -231,19 +220,14 @@ class Browser:
         options.add_argument(f"--host-resolver-rules=MAP * 127.0.0.1:{self._server.server_port}")
         for flag in FLAGS:
             options.add_argument(flag)
-        as_root = os.geteuid() == 0
-        if as_root:  # Chromium's own sandbox does not start for root
-            options.add_argument("--no-sandbox")
-        try:
-            return self._start_driver(options)
-        except WebDriverException:
-            if as_root:
-                raise
-        self.kill()
+        if os.geteuid() != 0:  # Chromium's own sandbox does not start for root
+            try:
+                return self._start_driver(options)
+            except WebDriverException:
+                self.kill()
+                logger.warning("Chromium does not start here with its own sandbox (containers often forbid namespaces)")
         options.add_argument("--no-sandbox")
-        driver = self._start_driver(options)
-        logger.warning("Chromium starts here only without its own sandbox (containers often forbid namespaces)")
-        return driver
+        return self._start_driver(options)
 
     def _start_driver(self, options: webdriver.ChromeOptions) -> webdriver.Chrome:
         own = dict.fromkeys(("TMPDIR", "CHROME_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"), self._folder)

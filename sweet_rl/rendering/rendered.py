@@ -1,17 +1,6 @@
-"""What the renderer and its browsers share: the settings of a drawing, its result, and its failure."""
+"""What a drawing of a page gives: a picture or a failure."""
 
 from dataclasses import dataclass
-
-LAYOUT_STYLES = ("visibility", "opacity", "color", "background-color", "background-image", "font-size")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How pages are drawn: viewport `width` and `height`, and the picture's `max_height` (all in CSS pixels)."""
-
-    width: int
-    height: int
-    max_height: int
 
 
 @dataclass(frozen=True)
@@ -24,18 +13,16 @@ class Rendered:
         height: Height of the picture in pixels (0 without one).
         failure: {"kind": "empty", "too_large", "timeout", "crashed", "left" or "machine", "message": what happened}.
             A failure of kind "machine" says nothing about the page; drawing it again may work.
-        layout: The browser's own layout (the result of DOMSnapshot.captureSnapshot), if it was asked for.
     """
 
     png: bytes | None
     width: int
     height: int
     failure: dict | None
-    layout: dict | None
 
 
 class DrawingFailed(Exception):
-    """A page gave no picture. `kind` is "timeout", "crashed" or "left"."""
+    """A page gave no picture. `kind` is that of `Rendered.failure`."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
-from sweet_rl.rendering.rendered import DrawingFailed, Rendered, Settings
+from sweet_rl.rendering.rendered import DrawingFailed, Rendered
 from sweet_rl.rendering.server import PageServer
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.errors import UserError, extras_named
@@ -38,7 +38,6 @@ class PageRenderer(AbstractContextManager):
     def __init__(
         self,
         workers: int = 2,
-        browser: str | None = None,
         width: int = 1280,
         height: int = 720,
         max_height: int = 8192,
@@ -48,7 +47,6 @@ class PageRenderer(AbstractContextManager):
         """
         Args:
             workers: Number of browsers that draw at the same time (0.3 to 0.5 GB of memory each).
-            browser: "chromium" or None; another one is refused.
             width: Width of the viewport and of every picture, in pixels.
             height: Height of the viewport, and the least height of a picture.
             max_height: Height at which the picture of a longer page is cut.
@@ -66,14 +64,13 @@ class PageRenderer(AbstractContextManager):
             raise UserError(f"max_height must lie between height ({height}) and 16384, and width below: {max_height}.")
         with extras_named():
             from sweet_rl.rendering.browser import Browser, find_browser
-        self._program = find_browser(browser)
+        program = find_browser()
         self.browser, self.timeout, self.workers = "chromium", timeout, workers
-        self.settings = Settings(width, height, max_height)
         self._server = PageServer()
         self._free: queue.LifoQueue[_Worker] = queue.LifoQueue()
         for _ in range(workers):
-            self._free.put(_Worker(lambda: Browser(self._program, self.settings, self._server)))
-        self._cache: OrderedDict[tuple[str, bool], Future[Rendered]] = OrderedDict()
+            self._free.put(_Worker(lambda: Browser(program, width, height, max_height, self._server)))
+        self._cache: OrderedDict[str, Future[Rendered]] = OrderedDict()
         self._cache_size, self._lock, self._closed = cache, threading.Lock(), False
 
     @classmethod
@@ -81,51 +78,42 @@ class PageRenderer(AbstractContextManager):
         """A renderer with the settings of a command line, and with other arguments of this class."""
         return cls(
             workers=pages.browser_workers,
-            browser=pages.browser,
             width=pages.page_width,
             height=pages.page_height,
             timeout=pages.page_timeout,
             **others,
         )
 
-    def render(self, html: str, layout: bool = False) -> Rendered:
-        """The picture of a page.
-
-        Args:
-            html: The page.
-            layout: Whether its layout is wanted.
-
-        Returns:
-            The picture, or its failure if the page cannot be drawn.
+    def render(self, html: str) -> Rendered:
+        """The picture of a page, or its failure if the page cannot be drawn.
 
         Raises:
             UserError: No browser starts on this machine.
         """
-        key = (html, layout)
         with self._lock:
             if self._closed:
                 raise RuntimeError("This PageRenderer is closed.")
-            mine = key not in self._cache
-            future = self._cache.setdefault(key, Future())
-            self._cache.move_to_end(key)
+            mine = html not in self._cache
+            future = self._cache.setdefault(html, Future())
+            self._cache.move_to_end(html)
             while len(self._cache) > max(self._cache_size, 1):
                 self._cache.popitem(last=False)
         if mine:
             try:
-                future.set_result(self._draw(html, layout))
+                future.set_result(self._draw(html))
             except BaseException as error:
                 future.set_exception(error)
             if not self._cache_size or future.exception() or future.result().failure:
                 with self._lock:  # the next request tries again
-                    self._cache.pop(key, None)
+                    self._cache.pop(html, None)
         return future.result()
 
-    def render_all(self, pages: Iterable[str], layout: bool = False) -> Iterator[Rendered]:
+    def render_all(self, pages: Iterable[str]) -> Iterator[Rendered]:
         """The pictures of many pages, in order; reads at most 4 pages per worker ahead."""
         with ThreadPoolExecutor(self.workers) as threads:
             waiting: list[Future] = []
             for page in pages:
-                waiting.append(threads.submit(self.render, page, layout))
+                waiting.append(threads.submit(self.render, page))
                 if len(waiting) >= 4 * self.workers:
                     yield waiting.pop(0).result()
             while waiting:
@@ -144,32 +132,28 @@ class PageRenderer(AbstractContextManager):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _draw(self, html: str, layout: bool) -> Rendered:
+    def _draw(self, html: str) -> Rendered:
         if not html.strip():
             return _failed("empty", "the page has no text at all")
         if len(html) > MAX_CHARACTERS:
             return _failed("too_large", f"the page has {len(html):,} characters; at most {MAX_CHARACTERS:,} are drawn")
         worker = self._free.get()
         try:
-            return worker.draw(html, self.timeout, layout)
-        except DrawingFailed as error:
-            if error.kind == "left":
-                return _failed(error.kind, str(error))
-            logger.info("a page is drawn again after %s: %s", error.kind, error)
-            return self._draw_again(worker, html, layout)
+            for limit in (self.timeout, 2 * self.timeout):
+                try:
+                    return worker.draw(html, limit)
+                except DrawingFailed as error:
+                    failed = error
+                if failed.kind == "left":
+                    return _failed(failed.kind, str(failed))
+                logger.info("a page was not drawn: %s: %s", failed.kind, failed)
+            try:
+                worker.draw(PLAIN_PAGE, 2 * self.timeout)
+            except DrawingFailed as plain:
+                return _failed("machine", f"{failed}; a plain page was not drawn either: {plain}")
+            return _failed(failed.kind, str(failed))
         finally:
             self._free.put(worker)
-
-    def _draw_again(self, worker: "_Worker", html: str, layout: bool) -> Rendered:
-        try:
-            return worker.draw(html, 2 * self.timeout, layout)
-        except DrawingFailed as error:
-            failed = error
-        try:
-            worker.draw(PLAIN_PAGE, 2 * self.timeout)
-        except DrawingFailed as plain:
-            return _failed("machine", f"{failed}; a plain page was not drawn either: {plain}")
-        return _failed(failed.kind, str(failed))
 
 
 class _Worker:
@@ -179,11 +163,11 @@ class _Worker:
         self._start = start
         self.browser: Browser | None = None
 
-    def draw(self, html: str, limit: float, layout: bool = False) -> Rendered:
+    def draw(self, html: str, limit: float) -> Rendered:
         try:
             if self.browser is None:
                 self.browser = self._start()
-            return self.browser.draw(html, limit, layout)
+            return self.browser.draw(html, limit)
         except BaseException:
             self.end()
             raise
@@ -195,4 +179,4 @@ class _Worker:
 
 
 def _failed(kind: str, message: str) -> Rendered:
-    return Rendered(None, 0, 0, {"kind": kind, "message": message}, None)
+    return Rendered(None, 0, 0, {"kind": kind, "message": message})

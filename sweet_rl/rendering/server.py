@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         found = substitute(host, path, query, self.server.pages.get(asking))
         if found is None:
             return self._answer(404, "text/plain", b"")
-        return self._answer(200, found.media_type, found.body)
+        return self._answer(200, *found)
 
     def _answer(self, status: int, media_type: str, body: bytes, policy: str = "sandbox") -> None:
         self.send_response(status)

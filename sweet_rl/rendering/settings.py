@@ -11,14 +11,14 @@ class BrowserSettings:
     """How pages are drawn.
 
     Attributes:
-        browser: Only `chromium`, the default; other browsers are refused.
+        browser: Only `chromium`, the default.
         browser_workers: Number of browsers.
         page_width: Width of the browser's window, in pixels. Use one window in all steps.
         page_height: Height of that window, in pixels; a longer page makes a longer picture.
         page_timeout: Seconds that drawing one page may take.
     """
 
-    browser: Literal["chromium", "firefox"] | None = None
+    browser: Literal["chromium"] | None = None
     browser_workers: Annotated[int, UNRECORDED] = 2
     page_width: int = 1280
     page_height: int = 720

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
 from urllib.parse import parse_qs
 
 from sweet_rl.rendering import tailwind
@@ -11,16 +10,8 @@ UNSPLASH_SIZE = (1080, 720)  # pixels, if an address names no size
 MAX_SIDE = 5000  # pixels; the picture services refuse more
 
 
-@dataclass(frozen=True)
-class Substitute:
-    """The response to a request: its media type and its bytes."""
-
-    media_type: str
-    body: bytes
-
-
-def substitute(host: str, path: str, query: str, page: str | None = None) -> Substitute | None:
-    """The local substitute of an address; None if there is none.
+def substitute(host: str, path: str, query: str, page: str | None = None) -> tuple[str, bytes] | None:
+    """The media type and the bytes of an address's local substitute; None if there is none.
 
     Args:
         host: Name of the host, without a port.
@@ -30,14 +21,14 @@ def substitute(host: str, path: str, query: str, page: str | None = None) -> Sub
     """
     host = host.lower()
     if tailwind.is_stylesheet(host, path):
-        return Substitute("text/css", tailwind.stylesheet() if page is None else tailwind.stylesheet_for(page))
+        return "text/css", tailwind.stylesheet() if page is None else tailwind.stylesheet_for(page)
     if host == "cdn.tailwindcss.com":
         plugins = parse_qs(query).get("plugins", [""])[-1]
-        return Substitute("text/javascript", tailwind.play_script(plugins))
+        return "text/javascript", tailwind.play_script(plugins)
     return _picture(host, path, query)
 
 
-def _picture(host: str, path: str, query: str) -> Substitute | None:
+def _picture(host: str, path: str, query: str) -> tuple[str, bytes] | None:
     """The substitute of a photograph; None for addresses of no picture service, and for sizes that it would refuse."""
     if host in ("picsum.photos", "www.picsum.photos", "fastly.picsum.photos", "unsplash.it"):
         # Text after the height is ignored: ".jpg", or words of a search that a data set left there.
@@ -60,7 +51,7 @@ def _picture(host: str, path: str, query: str) -> Substitute | None:
         return None
     if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE):
         return None
-    return Substitute("image/svg+xml", picture(width, height, seed=f"{host}{which}"))
+    return "image/svg+xml", picture(width, height, seed=f"{host}{which}")
 
 
 def picture(width: int, height: int, seed: str) -> bytes:

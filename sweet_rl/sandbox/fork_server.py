@@ -10,7 +10,6 @@ import _thread
 import gc
 import marshal
 import os
-import posix
 import resource
 import site
 import sys
@@ -34,7 +33,7 @@ def run_job(loaded: list[dict]) -> None:
     It exits before the last test, and a new child runs the others, if a test left names in the `loaded` modules or had
     not enough memory after others. That keeps the tests of honest code apart; it is no wall between tests.
     """
-    leave, write = os._exit, posix.write
+    leave, write = os._exit, os.write
     texts, tests, own, scope, first = marshal.loads(b"".join(iter(lambda: os.read(CONNECTION, 1 << 16), b"")))
     calls, prelude = marshal.loads(tests)
     sizes = [*map(len, loaded)]
@@ -48,7 +47,7 @@ def run_job(loaded: list[dict]) -> None:
             line, lacks_name = run_test(code, prelude, own, scope, calls[number])
         if number > first and line.startswith('E"memory"'):
             leave(0)
-        data = line.encode("utf-8", "backslashreplace") + b"\n"
+        data = line.encode() + b"\n"
         while data:
             data = data[write(CONNECTION, data) :]
         if [*map(len, loaded)] != sizes:
@@ -171,11 +170,6 @@ def main() -> None:
             control.sendall(str(error).encode())
             return
     control.sendall(b"ready")
-    constants = dict(posix.environ)  # for libraries that read them later; Python does not show them
-    os.environ.clear()
-    posix.environ.clear()
-    for name, value in constants.items():
-        posix.putenv(name, value)
     gc.collect()
     gc.freeze()
     serve(control, install, settings["cpu_seconds"])

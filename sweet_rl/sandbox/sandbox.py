@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from sweet_rl.runs.errors import UserError
 from sweet_rl.sandbox.modules import modules_for
 
 LEVELS = ("seccomp", "none")
+SERVER = Path(__file__).with_name("fork_server.py")
 # OPENBLAS and OMP: numpy computes in one thread. MALLOC_ARENA_MAX: a thread would reserve 64 MB of the address space,
 # which is limited, for its own heap. LD_BIND_NOW: symbols are bound once at the start, not again by each child.
 ENVIRONMENT = {
@@ -37,12 +37,14 @@ ENVIRONMENT = {
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "missing module", "syntax error"}
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 MAX_RESULT_BYTES = 8 << 20
+TOO_LONG = ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
 MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
 CLOCK_FACTOR = 10  # seconds by the clock for each second of CPU time
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.02  # between two looks at a child's clocks
 HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)  # on Linux a reader is woken when the child ends only
 START_SECONDS = 300  # in which a fork server loads its modules
 CONTROL_SECONDS = 60  # in which it forks
+PID_BYTES = 10  # the process id of a child is the first that it sends
 REMEDY = "It needs Linux with seccomp. Elsewhere grade in a container, and there, if need be, with --sandbox none."
 
 Outcome = tuple[str, "bytes | str"]
@@ -100,14 +102,7 @@ class Sandbox:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-S",
-                    "-s",
-                    "-B",
-                    str(Path(__file__).with_name("fork_server.py")),
-                    str(theirs.fileno()),
-                ],
+                [sys.executable, "-S", "-s", "-B", str(SERVER), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env={"PYTHONHASHSEED": str(hash_seed), **ENVIRONMENT},
                 cwd="/",
@@ -174,35 +169,49 @@ class Sandbox:
             with suppress(OSError):  # a child that has ended has no results either
                 connection.sendall(marshal.dumps((job.texts, job.tests, [*job.own], job.scope, first)))
                 connection.shutdown(socket.SHUT_WR)
-            connection.setblocking(False)
-            child = _Child(connection)
+            poll = select.poll()
+            poll.register(connection, HUNG_UP)
+            poll.poll(POLL_SECONDS * 1000)  # most children have ended then, and wake this thread only once
+            child = connection.recv(PID_BYTES)
+            if not child:
+                raise EOFError("the fork server of the sandbox has ended")
             try:
-                return self._results(child, job.count - first)
+                return self._results(connection, poll, int(child), job.count - first)
             finally:
-                child.kill(with_group=self._level == "none")
+                for stop in (os.kill, os.killpg) if self._level == "none" else (os.kill,):
+                    with suppress(ProcessLookupError, PermissionError):
+                        stop(int(child), signal.SIGKILL)
 
-    def _results(self, child: "_Child", count: int) -> tuple[list[Outcome], Outcome | None]:
+    def _results(
+        self, connection: socket.socket, poll: select.poll, child: int, count: int
+    ) -> tuple[list[Outcome], Outcome | None]:
         """Read what a child writes. The time of a test is counted from the first look that finds no result."""
+        connection.setblocking(False)
         outcomes: list[Outcome] = []
         start = None
         buffer = b""
         while len(outcomes) < count:
-            data = child.read()
-            if data is None:
-                clock, cpu = time.monotonic(), child.cpu_seconds()
-                if start is None or not child.started:
-                    start = clock, cpu
+            poll.poll(POLL_SECONDS * 1000)
+            try:
+                data = connection.recv(1 << 20)
+            except BlockingIOError:
+                clock, cpu = time.monotonic(), cpu_seconds(child)
+                start = start or (clock, cpu)
                 if cpu - start[1] >= self._timeout:
                     return outcomes, ("timeout", f"over {self._timeout:g} s of CPU time")
                 if clock - start[0] >= self._clock_timeout:
                     return outcomes, ("timeout", f"over {self._clock_timeout:g} s by the clock")
                 continue
+            except OSError:
+                data = b""
             if not data:
                 return outcomes, ("exited", "the process ended")
+            if len(data) > 1 << 15:  # the child may be waiting for us to read
+                poll.modify(connection, HUNG_UP | select.POLLIN)
             *lines, buffer = (buffer + data).split(b"\n")
             outcomes += [outcome(line) for line in lines[: count - len(outcomes)]]
             if len(buffer) > MAX_RESULT_BYTES:
-                return outcomes, ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
+                return outcomes, TOO_LONG
             if lines:
                 start = None
         return outcomes, None
@@ -216,59 +225,19 @@ class Sandbox:
             self._process.kill()
             self._process.wait()
 
-    def alive(self) -> bool:
-        return self._process.poll() is None
 
-
-class _Child:
-    """A child of a fork server, seen from its socket. The first ten bytes that it sends are its process id."""
-
-    def __init__(self, connection: socket.socket):
-        self._connection, self._pid = connection, 0
-        self._asked = time.monotonic()
-        self._poll = select.poll()
-        self._poll.register(connection, HUNG_UP)
-
-    def read(self) -> bytes | None:
-        """What it has sent; None if nothing yet, b"" at its end. Raises EOFError if it never started."""
-        self._poll.poll(POLL_SECONDS * 1000)
-        try:
-            data = self._connection.recv(1 << 20)
-        except BlockingIOError:
-            if not self._pid and time.monotonic() > self._asked + CONTROL_SECONDS:
-                raise EOFError("the fork server of the sandbox does not answer") from None
-            return None
-        except OSError:
-            data = b""
-        if not self._pid:
-            if not data:
-                raise EOFError("the fork server of the sandbox has ended")
-            self._pid = int(data[:10])
-            return data[10:] or None
-        if len(data) > 1 << 15:  # it may be waiting for us to read
-            self._poll.modify(self._connection, HUNG_UP | select.POLLIN)
-        return data
-
-    @property
-    def started(self) -> bool:
-        return self._pid != 0
-
-    def cpu_seconds(self) -> float:
-        """CPU seconds that it and its threads have used; 0 if the system does not tell (macOS)."""
-        try:
-            return time.clock_gettime((~self._pid << 3) | 2) if self._pid else 0.0
-        except OSError:
-            return 0.0
-
-    def kill(self, with_group: bool) -> None:
-        for stop in (os.kill, os.killpg) if with_group else (os.kill,):
-            if self._pid:
-                with suppress(ProcessLookupError, PermissionError):
-                    stop(self._pid, signal.SIGKILL)
+def cpu_seconds(process: int) -> float:
+    """CPU seconds that a process and its threads have used; 0 if the system does not tell (macOS)."""
+    try:
+        return time.clock_gettime((~process << 3) | 2)
+    except OSError:
+        return 0.0
 
 
 def outcome(line: bytes) -> Outcome:
     """The outcome that a line of a child stands for; the line may be forged."""
+    if len(line) > MAX_RESULT_BYTES:
+        return TOO_LONG
     if line[:1] == b"V":
         return ("value", line[1:])
     try:
@@ -294,15 +263,10 @@ class Pool:
 
     def __init__(self, level: str, timeout: float, memory_mb: int, workers: int):
         check_level(level)
-        self.level, self._timeout, self._memory_mb = level, timeout, memory_mb
+        self._settings = level, timeout, memory_mb
         self._most_idle = 6 * workers + 8
-        self._idle: OrderedDict[tuple, list[Sandbox]] = OrderedDict()
+        self._idle: list[tuple[tuple, Sandbox]] = []  # the one that was used last at the end
         self._lock = threading.Lock()
-        # References run a few times only, on servers of several kinds: to wait costs less than to start another one.
-        self._reference_turns: dict[tuple, threading.Semaphore] = defaultdict(
-            lambda: threading.Semaphore(max(1, workers // 4))
-        )
-        self._closed = False
 
     def run(self, role: str, seed: int, job: Job, imports: set[str]) -> list[Outcome]:
         """Run a job on a server that has loaded what its texts import; once more on a new one if that server ends.
@@ -316,17 +280,9 @@ class Pool:
         Returns:
             One outcome per test (`Sandbox.run`).
         """
-        key = (role, seed, modules_for(imports, "\n".join(job.texts)))
-        if role != "reference":
-            return self._run(key, job)
-        with self._lock:
-            turn = self._reference_turns[key]
-        with turn:
-            return self._run(key, job)
-
-    def _run(self, key: tuple, job: Job) -> list[Outcome]:
-        for attempt in range(2):
-            sandbox = self._take(key) if attempt == 0 else self._start(key)
+        kind = (role, seed, modules_for(imports, "\n".join(job.texts)))
+        for sandbox in (self._idle_server(kind), None):
+            sandbox = sandbox or Sandbox(*self._settings, modules=kind[2], hash_seed=seed)
             try:
                 outcomes = sandbox.run(job)
             except (OSError, EOFError):
@@ -335,46 +291,29 @@ class Pool:
             except BaseException:
                 sandbox.close()
                 raise
-            self._give_back(key, sandbox)
+            self._keep(kind, sandbox)
             return outcomes
         return [("exited", "the sandbox ended while it ran this answer")] * job.count
 
-    def _start(self, key: tuple) -> Sandbox:
-        return Sandbox(self.level, self._timeout, self._memory_mb, modules=key[2], hash_seed=key[1])
-
-    def _take(self, key: tuple) -> Sandbox:
-        while True:
-            with self._lock:
-                if self._closed:
-                    raise RuntimeError("this pool is closed")
-                idle = self._idle.get(key)
-                sandbox = idle.pop() if idle else None
-            if sandbox is None:
-                return self._start(key)
-            if sandbox.alive():
-                return sandbox
-            sandbox.close()
-
-    def _give_back(self, key: tuple, sandbox: Sandbox) -> None:
-        """Keep the server for the next job. If there are too many, one of the kind that was used longest ago ends."""
+    def _idle_server(self, kind: tuple) -> Sandbox | None:
         with self._lock:
-            if not self._closed:
-                self._idle.setdefault(key, []).append(sandbox)
-                self._idle.move_to_end(key)
-                if sum(map(len, self._idle.values())) <= self._most_idle:
-                    return
-                oldest = next(kind for kind, idle in self._idle.items() if idle)
-                sandbox = self._idle[oldest].pop()
-        sandbox.close()
+            for place in reversed(range(len(self._idle))):
+                if self._idle[place][0] == kind:
+                    return self._idle.pop(place)[1]
+        return None
+
+    def _keep(self, kind: tuple, sandbox: Sandbox) -> None:
+        """Keep the server for the next job. If there are too many, the one that was used longest ago ends."""
+        with self._lock:
+            self._idle.append((kind, sandbox))
+            oldest = self._idle.pop(0)[1] if len(self._idle) > self._most_idle else None
+        if oldest:
+            oldest.close()
 
     def close(self) -> None:
-        """End every server. The pool cannot be used afterwards."""
-        with self._lock:
-            self._closed = True
-            sandboxes = [sandbox for idle in self._idle.values() for sandbox in idle]
-            self._idle.clear()
-        for sandbox in sandboxes:
-            sandbox.close()
+        """End every server. No job may be running."""
+        while self._idle:
+            self._idle.pop()[1].close()
 
 
 def check_level(level: str) -> None:

@@ -6,20 +6,14 @@ called once. Loaded by the fork server (`fork_server.py`), which knows nothing o
 
 import sys
 
-LARGE = {"networkx", "scipy", "sympy"}  # whose submodules are too many to import all
-# Submodules: programs, which importing would run; tests; what takes long to load and needs files or a screen.
-LEFT_OUT = {
-    "__main__", "_configtool", "_pyinstaller", "_test_decorators", "conftest", "f2py", "matlib", "mypy_plugin",
-    "plotting", "test", "tests", "testutils",
-}  # fmt: skip
 KEPT: list = []  # what a cache holds weakly
 
 
 def load(names: list[str]) -> None:
-    """Import modules. Of a name that ends with ".*" import the submodules too, and use it once."""
+    """Import modules. "a.*" stands for a package that is also used once, or for all of one of the standard library."""
     for name in names:
         package = name.removesuffix(".*")
-        _import(package, with_submodules=name != package and package not in LARGE)
+        _import(package, with_submodules=name != package and package in sys.stdlib_module_names)
         if name != package and package in WARM_UPS and package in sys.modules:
             try:
                 WARM_UPS[package]()
@@ -36,13 +30,15 @@ def _import(name: str, with_submodules: bool) -> None:
         from pkgutil import iter_modules  # here, because each module makes the forks of small servers slower
 
         for module in iter_modules(sys.modules[name].__path__):
-            if module.name not in LEFT_OUT:
+            if module.name != "__main__":  # a program, which importing would run
                 _import(f"{name}.{module.name}", with_submodules)
 
 
 def _numpy() -> None:
     import numpy as np
 
+    for name in dir(np):  # some are loaded when they are first asked for
+        getattr(np, name)
     np.random.default_rng(0).normal(size=2), np.random.rand(2), np.random.seed(None)
     np.percentile([1, 2, 3], 50), np.linalg.svd([[1.0, 2.0]]), str(np.arange(3))
 
@@ -52,6 +48,7 @@ def _pandas() -> None:
     import zoneinfo._zoneinfo
 
     import pandas as pd
+    import pandas.tseries.holiday  # noqa: F401
 
     for kind in (zoneinfo.ZoneInfo, zoneinfo._zoneinfo.ZoneInfo):  # pandas uses its twin in Python too
         KEPT.extend(map(kind, zoneinfo.available_timezones()))
@@ -60,13 +57,14 @@ def _pandas() -> None:
     frame.describe(), frame.info(buf=io.StringIO()), str(frame), frame.to_dict("list"), frame.to_csv(), frame.to_json()
     frame.groupby("b").sum(numeric_only=True), frame.merge(frame, on="a"), frame.query("a > 1"), frame.to_html()
     frame.pivot_table(index="b", values="a"), frame.set_index("c").resample("2D").sum(), frame["b"].str.upper()
-    frame.to_records(), pd.crosstab(frame["a"], frame["b"]), pd.read_csv(io.StringIO("a,b\n1,2"))
+    frame.nlargest(1, "a"), frame["a"].nlargest(1), frame.to_records()
+    pd.crosstab(frame["a"], frame["b"]), pd.read_csv(io.StringIO("a,b\n1,2"))
 
 
 def _scipy() -> None:
     import scipy
 
-    for name in scipy.__all__:
+    for name in dir(scipy):
         getattr(scipy, name)
 
 
@@ -91,7 +89,7 @@ def _pytz() -> None:
 
 
 def _dateutil() -> None:
-    from dateutil import tz, zoneinfo
+    from dateutil import easter, parser, relativedelta, rrule, tz, utils, zoneinfo  # noqa: F401
 
     KEPT.extend(map(tz.gettz, zoneinfo.get_zonefile_instance().zones))
 

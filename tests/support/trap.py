@@ -159,7 +159,7 @@ def main(which: str, plain: bool) -> None:
             try:
                 return worker.draw(page, limit)
             except DrawingFailed as failed:
-                return Rendered(None, 0, 0, {"kind": failed.kind, "message": str(failed)}, None)
+                return Rendered(None, 0, 0, {"kind": failed.kind, "message": str(failed)})
 
         honest = draw(HONEST)
         assert honest.png, honest.failure

@@ -26,8 +26,8 @@ class Machine:
         self.lock = threading.Lock()
 
     def renderer(self, monkeypatch, **settings) -> PageRenderer:
-        monkeypatch.setattr(browser, "find_browser", lambda name: "/bin/true")
-        monkeypatch.setattr(browser, "Browser", lambda program, settings, server: Browser(self))
+        monkeypatch.setattr(browser, "find_browser", lambda: "/bin/true")
+        monkeypatch.setattr(browser, "Browser", lambda *_: Browser(self))
         return PageRenderer(**{"cache": 0, "timeout": 5.0, **settings})
 
 
@@ -36,7 +36,7 @@ class Browser:
         self.machine, self.broken = machine, False
         machine.started += 1
 
-    def draw(self, page, limit, with_layout=False):
+    def draw(self, page, limit):
         assert not self.broken, "a browser is used after a failure"
         with self.machine.lock:
             self.machine.drawn.append(("plain" if page == PLAIN_PAGE else page, limit))
@@ -45,7 +45,7 @@ class Browser:
         if isinstance(result, Exception):
             self.broken = True
             raise result
-        return Rendered(page.encode(), 10, 20, None, {} if with_layout else None)
+        return Rendered(page.encode(), 10, 20, None)
 
     def end(self):
         self.machine.ended += 1
@@ -55,7 +55,7 @@ class Browser:
 def test_a_page_that_fails_is_drawn_once_more_by_a_fresh_browser_with_twice_the_time(monkeypatch, failure):
     machine = Machine(page=[failure, "drawn"])
     with machine.renderer(monkeypatch, workers=2) as pages:
-        assert pages.render("page") == Rendered(b"page", 10, 20, None, None)
+        assert pages.render("page") == Rendered(b"page", 10, 20, None)
     assert machine.drawn == [("page", 5.0), ("page", 10.0)]
     assert machine.started == machine.ended == 2
 
@@ -98,7 +98,7 @@ def test_a_page_that_cannot_be_drawn_says_why_without_a_browser(monkeypatch, pag
     machine = Machine()
     with machine.renderer(monkeypatch) as pages:
         rendered = pages.render(page)
-    assert (rendered.png, rendered.width, rendered.height, rendered.layout) == (None, 0, 0, None)
+    assert (rendered.png, rendered.width, rendered.height) == (None, 0, 0)
     assert rendered.failure["kind"] == kind and rendered.failure["message"]
     assert machine.started == 0
 
@@ -113,19 +113,13 @@ def test_equal_pages_are_drawn_once_and_failures_are_tried_again(monkeypatch):
         with ThreadPoolExecutor(6) as threads:
             pictures = list(threads.map(pages.render, ["a"] * 6))
         assert drawn() == ["a"] and all(picture is pictures[0] for picture in pictures)
-        assert pages.render("a", layout=True).layout == {}
         machine.script["bad"] = [DrawingFailed("left", "the page left its address")]
         pages.render("bad"), pages.render("bad")
-        assert drawn() == ["a", "a", "bad", "bad"]
+        assert drawn() == ["a", "bad", "bad"]
         pages.render("b"), pages.render("c"), pages.render("b"), pages.render("a")
-        assert drawn()[4:] == ["b", "c", "a"], "the pages that were unused for longest leave a full cache"
+        assert drawn()[3:] == ["b", "c", "a"], "the pages that were unused for longest leave a full cache"
     with pytest.raises(RuntimeError, match="closed"):
         pages.render("a")
-
-
-def test_firefox_is_refused_with_what_to_do():
-    with pytest.raises(UserError, match="Leave out --browser firefox.*\n.*apt-get install .*chromium"):
-        PageRenderer(browser="firefox")
 
 
 def test_without_a_browser_the_message_says_how_to_install_one(monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 
 from sweet_rl.dialogues.backend.extract_code import imported_names
 from sweet_rl.sandbox.encode import encode
-from sweet_rl.sandbox.modules import COMMON_MODULES, modules_for
+from sweet_rl.sandbox.modules import STANDARD_MODULES, modules_for
 from sweet_rl.sandbox.sandbox import Job, Pool, pack_tests
 
 CALL = compile("f(3)", "test", "eval")
@@ -13,7 +13,8 @@ HONEST = {
     "dates": "from datetime import datetime\ndef f(x): return datetime.strptime(f'2024-01-0{x}', '%Y-%m-%d').date()",
     "time zones": "from zoneinfo import ZoneInfo\nfrom datetime import datetime\n"
     "def f(x): return datetime(2024, 7, x, tzinfo=ZoneInfo('Asia/Tokyo')).utcoffset()",
-    "encodings": "def f(x): return ['e'.encode(name) for name in ('cp437', 'utf-16', 'iso8859-15', 'idna')]",
+    "encodings": "def f(x): return ['e'.encode(name) for name in ('utf-8', 'utf-16', 'ascii', 'latin-1', 'cp1252')]",
+    "other encodings": "import encodings\ndef f(x): return ['e'.encode(name) for name in ('cp437', 'idna')]",
     "names that are not ASCII": "def f(größe): return [größe, '\\N{BULLET}']",
     "statistics": "import statistics\ndef f(x): return statistics.stdev([1, 2, x]), statistics.NormalDist(0, 1).cdf(x)",
     "chance": "import random\ndef f(x): return random.Random(x).sample(range(100), 5)",
@@ -34,7 +35,7 @@ HONEST = {
     "            d.groupby('b')['a'].sum(), d.pivot_table(index='b', values='a'), pd.concat([d, d]), pd.cut(d['a'], 2).name,\n"
     "            d.set_index('c').resample('2D')['a'].sum(), pd.read_csv(io.StringIO('a\\n1')), d.to_records().tolist(),\n"
     "            d['c'].dt.tz_localize('Asia/Tokyo').dt.strftime('%d %Z'), pd.qcut([1, 2, x], 2, labels=False),\n"
-    "            pd.json_normalize({'a': {'b': 1}}), pd.NaT, pd.NA, d.merge(d, on='a').shape, d.eval('a * 2')]",
+    "            pd.json_normalize({'a': {'b': 1}}), d.nlargest(1, 'a'), pd.NaT, pd.NA, d.merge(d, on='a').shape, d.eval('a * 2')]",
     "scipy": "from scipy import stats, optimize\nimport scipy.spatial.distance as d\n"
     "def f(x): return stats.norm.cdf(0), round(optimize.brentq(lambda v: v * v - x, 0, 2), 6), d.euclidean([0], [x])",
     "dateutil": "from dateutil import parser, relativedelta\n"
@@ -65,6 +66,6 @@ def test_honest_code_returns_what_it_returns_outside(pool, name):
 def test_code_gets_as_few_modules_as_it_may_need():
     """Each page of memory makes a fork slower. No program is loaded, whatever code says."""
     assert modules_for(set(), "def f(x): return x") == ()
-    assert modules_for({"math", "re"}, "import math, re") == COMMON_MODULES
-    assert {"numpy.*", "os"} <= {*modules_for({"importlib"}, "importlib.import_module('numpy')")}
-    assert modules_for({"this", "idlelib.idle", "__main__"}) == modules_for({"os"})
+    assert modules_for({"math", "re"}) == modules_for(set(), "importlib.import_module('re')") == STANDARD_MODULES
+    assert modules_for({"numpy.random", "os"}) == (*STANDARD_MODULES, "numpy.*")
+    assert modules_for({"this", "idlelib.idle", "__main__", "no_such_package"}) == STANDARD_MODULES

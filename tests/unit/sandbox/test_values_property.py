@@ -12,7 +12,7 @@ from sweet_rl.sandbox.values import decode, same
 
 # Floats that the tolerance cannot confuse: halves up to 2**20, and the infinities.
 halves = st.integers(-(2**21), 2**21).map(lambda n: n / 2) | st.sampled_from([float("inf"), float("-inf"), -0.0])
-numbers = st.booleans() | st.integers(-3, 3) | st.integers() | halves | st.builds(complex, halves, halves)
+numbers = st.booleans() | st.integers(-3, 3) | st.integers() | halves
 leaves = st.none() | numbers | st.text(st.characters(exclude_categories=())) | st.binary()
 keys = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=3).map(tuple) | st.frozensets(inner, max_size=3), max_leaves=5
@@ -36,7 +36,7 @@ def relative(value, generator: random.Random):
     if chance < 0.04:
         return generator.choice([None, 0, 1, True, 1.0, "", "a", b"a", [], (), {}, set(), 0.5, [value], (value,)])
     if isinstance(value, bool | int | float) and chance < 0.3:
-        return generator.choice([value, value + 0, complex(value) if abs(value) < 2**40 else value, value != 0, -value])
+        return generator.choice([value, value + 0, float(value) if abs(value) < 2**40 else value, value != 0, -value])
     if isinstance(value, list | tuple):
         parts = [turn(part) for part in value]
         if parts and chance < 0.1:

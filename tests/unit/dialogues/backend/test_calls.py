@@ -31,7 +31,7 @@ TESTS = {
     "P(1)": ("P", "", None), "encode('a')": ("encode", "", None), "f(LIMIT, key=LIMIT)": ("f", LIMIT, None),
     "f(date(2020, 1, 2))": ("f", DATE, None), "f(lambda g, x: [g(n) for n in x])": ("f", "", None),
     "f(sorted({1}) + [math.pi])": ("f", MATH, None), "f(1) == 2": ("f", "", b"2"),
-    "f(f(1))": ("f", "", None), "f(LIMIT) == {'a': (1,)}": ("f", LIMIT, b'["d",["a",["t",1]]]'),
+    "f(f(1))": ("f", "", None), "f(LIMIT) == {'a': (1,)}": ("f", LIMIT, b'["d","a",["t",1]]'),
 }  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def test_references_run_apart_from_answers_under_other_hash_seeds():
             runs.append((role, seed, tuple(job.texts))) or run(role, seed, job, imports)
         )
         assert grade(grader, ADD, "def f(x): return 1 + x", CALLS).reward == 1.0
-        kinds = {key[:2] for key in grader._pool._idle}
+        kinds = {kind[:2] for kind, _ in grader._pool._idle}
     assert kinds == {("reference", 0), ("reference", 1), ("answer", 0)}
     assert runs == [
         ("reference", 0, (ADD,)), ("reference", 1, (ADD,)), ("answer", 0, ("def f(x): return 1 + x",)),

@@ -70,12 +70,9 @@ def test_of_a_comparison_with_a_literal_the_truth_counts(grader, test):
 def test_equality_is_to_the_last_digit():
     assert same(decode(b"0.5"), decode(b"0.5"), exact=True) and same(1, 1.0, exact=True)
     assert not same(0.30000000000000004, 0.3, exact=True)
-    assert not same(decode(b'["f","nan"]'), decode(b'["f","nan"]'), exact=True)
-    assert not True or 1
-    second, other = decode(b'["td",1000000]'), decode(b'["td",1000001]')
-    assert same(second, second, exact=True) and not same(second, other, exact=True)
-    assert not same(decode(b'["nd",[2],1,2]'), decode(b'["nd",[2],1,2]'), exact=True)
-    assert same(decode(b'["d",["a",["S",1,2]]]'), decode(b'["d",["a",["S",2,1]]]'), exact=True)
+    assert not same(decode(b"NaN"), decode(b"NaN"), exact=True)
+    assert not same(decode(b'["nd",["t",1],["l",1]]'), decode(b'["nd",["t",1],["l",1]]'), exact=True)
+    assert same(decode(b'["d","a",["S",1,2]]'), decode(b'["d","a",["S",2,1]]'), exact=True)
 
 
 @pytest.mark.skipif(colbench() is None, reason="ColBench is not here: set SWEET_RL_COLBENCH to its folder")

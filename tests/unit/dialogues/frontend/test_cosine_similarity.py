@@ -27,9 +27,9 @@ class Browsers:
         for page in pages:
             self.drawn.append(page)
             if page in FAILURES:
-                yield Rendered(None, 0, 0, dict(zip(("kind", "message"), FAILURES[page], strict=True)), None)
+                yield Rendered(None, 0, 0, dict(zip(("kind", "message"), FAILURES[page], strict=True)))
             else:
-                yield Rendered(SAME_PICTURE.get(page, page).encode(), 10, 10, None, None)
+                yield Rendered(SAME_PICTURE.get(page, page).encode(), 10, 10, None)
 
     def close(self):
         self.closed = True

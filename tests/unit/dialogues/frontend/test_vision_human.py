@@ -23,8 +23,8 @@ class Drawn:
 
     def render(self, page: str) -> Rendered:
         if page == BROKEN:
-            return Rendered(None, 0, 0, {"kind": "timeout", "message": "it never ended"}, None)
-        return Rendered(page.encode(), 1, 1, None, None)
+            return Rendered(None, 0, 0, {"kind": "timeout", "message": "it never ended"})
+        return Rendered(page.encode(), 1, 1, None)
 
 
 @dataclass
