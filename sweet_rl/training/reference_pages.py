@@ -35,7 +35,7 @@ class PictureSettings(BrowserSettings):
     min_gap: float = 0.1
     max_pixels: int | None = None
     pages_path: Annotated[str | None, UNRECORDED] = None
-    browser: Annotated[Literal["chromium", "firefox"] | None, UNRECORDED] = None
+    browser: Annotated[Literal["chromium"] | None, UNRECORDED] = None
 
     def __post_init__(self) -> None:
         check_setting("min_gap", self.min_gap, self.min_gap > 0, "be above 0")
