@@ -20,7 +20,14 @@ from sweet_rl.dialogues import ANSWER_MARKER
 from sweet_rl.method.advantage import TurnNormalize
 from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encoded_candidates, reference_solution
 from sweet_rl.method.critics import CriticType
-from sweet_rl.method.sweet_critic import LogRatioCritic, PmiSettings, Score, TokenLogps, load_models, scored
+from sweet_rl.method.sweet_critic import (
+    CriticAndReference,
+    LogRatioCritic,
+    PmiSettings,
+    TokenScorer,
+    load_models,
+    scored,
+)
 from sweet_rl.method.turn_credit import REPLIES
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.texts.chat import ChatFormat, spoken_candidates
@@ -39,7 +46,7 @@ class BeliefGainCritic(LogRatioCritic):
 
     token_credit = None  # because the tokens are those of the solution, not of the turn
 
-    def __init__(self, chat: ChatFormat, model: Score, normalize: TurnNormalize = "turn"):
+    def __init__(self, chat: ChatFormat, model: TokenScorer, normalize: TurnNormalize = "turn"):
         super().__init__(chat, model, None, normalize=normalize)
         self._model = model
 
@@ -49,7 +56,7 @@ class BeliefGainCritic(LogRatioCritic):
         chat, (model,) = load_models(settings)
         return cls(chat, model, settings.normalize)
 
-    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[CriticAndReference]]:
         """For each record and candidate the log-probs of the reference solution after the turn, and before it."""
         groups = [self._texts(record) for record in records]
         found = iter(await scored(self._model, [text for group in groups for pair in group for text in pair]))

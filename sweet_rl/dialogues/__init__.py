@@ -1,7 +1,7 @@
 """Dialogues between an agent and a simulated human, and the domains that they are about.
 
 A domain is the rules of a dialogue, its simulated human, and the reward of its answers (`domain.py`); `backend/` and
-`frontend/` are the two of ColBench, `mini/` is the embedded default. `simulate.py` is step 1, `play.py` one dialogue.
+`frontend/` are the two of ColBench, `mini/` has small tasks with a scripted human. `simulate.py` is step 1.
 """
 
 from sweet_rl.dialogues.answer_environment import ANSWER_MARKER, AnswerEnvironment

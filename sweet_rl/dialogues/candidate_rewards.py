@@ -1,7 +1,4 @@
-"""Rewards of the candidates that end the dialogue with an answer: what a grader can tell, a critic need not guess.
-
-They are made between steps 4 and 5; the ranking reads them if it is given `--place_answers`.
-"""
+"""Grades the candidates that are answers, between steps 4 and 5; rank_best_of_n.py --place_answers uses the rewards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that the scripts need to know about a domain, in one object: `DOMAIN = Domain(...)` at a file's end."""
+"""All that the scripts need to know about a domain, in one object. A user's file ends with `DOMAIN = Domain(...)`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Grade:
         failure: Kind of the answer's failure ("wrong value", "timeout", "no answer", ...); None if the answer has full
             marks or was not judged.
         ungradable: Reason why the reference cannot be graded against.
-        machine: What the machine did, for example why no browser started. Grading the answer again may work.
+        machine: Why this computer could not judge the answer, as when no browser starts. Grading it again may work.
         evidence: What the grader saw, as JSON values: tests and sandbox level; similarity and encoder.
 
     Raises:
@@ -216,27 +216,25 @@ class Domain:
     def agent_template(self, agent_model: str = "", path: str | None = None) -> str:
         """The agent's instructions: those at `path` if it is given, else those of the domain for this agent. Raises
         UserError for a file that cannot be used, or a protocol that has its own."""
-        self._check_own_prompts("--agent_prompt_path", path)
+        self._check_own_prompts("agent_prompt_path", path)
         if self.protocol == RELEASED:
             return self.agent_prompt
         return _template(path or self.agent_prompts.get(agent_model, self.agent_prompt), [TASK_VALUE], ["max_turns"])
 
     def human_template(self, path: str | None = None) -> str:
-        """The instructions of a human that a model plays, as in `agent_template`. Raises UserError also if there are
-        none."""
-        self._check_own_prompts("--user_prompt_path", path)
+        """The instructions of a human that a model plays, as in `agent_template`. UserError also if it has none."""
+        self._check_own_prompts("user_prompt_path", path)
         prompt = path or self.human_prompt
         if prompt is None:
-            names = ", ".join(self.scripted_humans) or "none"
             raise UserError(
-                f"the domain {self.name!r} has no instructions for a model that plays the human: give "
-                f"--user_prompt_path, or a scripted human as --env_model ({names})."
+                f"the domain {self.name!r} has no instructions for a model that plays the human. Give user_prompt_path "
+                f"or name a scripted human ({', '.join(self.scripted_humans) or 'it has none'})."
             )
         return prompt if self.protocol == RELEASED else _template(prompt, self.human_prompt_values, [])
 
-    def _check_own_prompts(self, flag: str, path: str | None) -> None:
+    def _check_own_prompts(self, argument: str, path: str | None) -> None:
         if path is not None and self.protocol == RELEASED:
-            raise UserError(f"--protocol released has prompts of its own: leave out {flag} {path}.")
+            raise UserError(f"the released protocol has prompts of its own: leave out {argument}, which is {path!r}.")
 
     def begin(self, agent_prompt: str, max_turns: int) -> Callable[[Task], AnswerEnvironment]:
         """A function that makes the environment of a task."""
@@ -254,7 +252,7 @@ class Domain:
         pages = {"renderer": renderer} if self.draws_pages else {}
         if name in self.scripted_humans:
             return self.scripted_humans[name](**pages)
-        return self.human(model, human_prompt, settings=self.limits(settings), **pages)
+        return self.human(model, human_prompt, settings=self.reply_settings(settings), **pages)
 
     def make_grader(self, settings: Any) -> Grader:
         """The grader with these settings: `CodeGrading`, or `PageGrading` in a domain that draws pages."""
@@ -262,8 +260,8 @@ class Domain:
             return self.grader(settings)  # type: ignore[misc]
         return FunctionGrader(self.reward, self.source, settings.concurrency)
 
-    def limits(self, human: HumanSettings | None = None) -> HumanSettings:
-        """The settings, with the domain's lengths of replies if they have none."""
+    def reply_settings(self, human: HumanSettings | None = None) -> HumanSettings:
+        """The settings, with the domain's lengths of replies if they have none; the released protocol retries none."""
         human = human or HumanSettings()
         return replace(
             human,
@@ -301,7 +299,7 @@ class Domain:
             facts |= {"script": model, "revision": 1}  # raised when the replies of a packaged one change
         else:
             facts |= {"model": model if folder is None else hash_input(folder), "prompt": human_prompt}
-            facts |= {"request": request, **vars(self.limits(human)), **(window or {})}
+            facts |= {"request": request, **vars(self.reply_settings(human)), **(window or {})}
             facts |= {"protocol_files": dict(self.protocol_files)} if self.protocol_files else {}
         return {"name": name or Path(model).name, "hash": content_id(facts)}
 

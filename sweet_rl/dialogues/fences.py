@@ -25,10 +25,10 @@ def plain_text(text: str) -> str:
 def fenced_blocks(text: str) -> list[Block]:
     """The blocks of a text in their order.
 
-    A fence is a line of three or more backticks or tildes, with any word after them if it opens a block. It is closed
-    by as many or more of the same kind, at most three columns further right, so that a fence in an indented docstring
-    closes nothing. A block that is never closed ends with the text. Unlike in CommonMark a fence may stand as far right
-    as the code of a list does; that indentation is taken off.
+    A line of three or more backticks or tildes opens a block; other text may follow them. A line of as many or more of
+    the same kind closes it, but not if it is indented by over three columns more, as in a docstring. A block that is
+    never closed ends with the text. Unlike in CommonMark, the opening line may be indented as far as the code of a list
+    is; the lines of the block lose that indentation.
     """
     blocks: list[Block] = []
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""The leak check: whether a human's reply gives the reference solution away. It is then asked for again.
+"""The leak check: whether a human's reply gives the reference solution away, so that it is asked for again.
 
 Backend (`gives_away`): a leak is code of the reference that the agent was not shown: eight tokens in a row, a whole
 statement of at least five tokens, two of them operators or brackets (so that plain words about the same names are no
@@ -29,8 +29,8 @@ _MARKUP = re.compile(
 _KEYWORDS = ("return", "raise", "elif")
 _TOKEN = re.compile(r"[^\W\d]\w*|\d+(?:\.\d+)?|[^\w\s]")
 _MARGIN = re.compile(r"^[ \t]*(?:\d+[.:)|]|>)[ \t]", re.MULTILINE)  # the number of a line, the mark of a quotation
-_LEFT_OUT = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]")  # in words; a backslash escapes in Markdown
-_MARKS = re.compile(r"[`“”‘’;]")  # around words and between statements
+_LEFT_OUT = re.compile(r"[\\\u00ad\u200b-\u200f\u2060\ufeff]")  # characters without width; backslashes of Markdown
+_MARKS = re.compile(r"[`“”‘’;]")  # each counts as a space
 
 
 def gives_away(reply: str, ground_truth: str, public: str) -> bool:
@@ -46,22 +46,22 @@ def holds_markup(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _code(ground_truth: str) -> frozenset[str]:
-    """The texts of tokens that count as code of the reference."""
+    """The sequences of tokens that a reply must not hold, each as one text."""
     runs: list[list[tuple[str, bool]]] = []
     for source in _spellings(ground_truth):
         statements = list(_statements(source))
         tokens = [token for statement in statements for token in statement]
         runs += [tokens[start : start + RUN] for start in range(len(tokens) - RUN + 1)]
-        # Alone, the keyword that begins a statement may be a word of plain language.
+        # The first word of a statement is no symbol, because `return` is also a word of plain language.
         runs += [[(one[0][0], False), *one[1:]] for one in statements if len(one) >= STATEMENT]
         if len(tokens) >= SOLUTION:
             runs.append([(token, True) for token, _ in tokens])
-    code = (run for run in runs if sum(sign for _, sign in run) >= SYMBOLS)
+    code = (run for run in runs if sum(is_symbol for _, is_symbol in run) >= SYMBOLS)
     return frozenset(f" {' '.join(token for token, _ in run)} " for run in code)
 
 
 def _spellings(source: str) -> Iterator[str]:
-    """The source, and how Python writes the same code, if it is code."""
+    """The source; if it is Python, also as `ast.unparse` writes it."""
     yield source
     try:
         yield ast.unparse(ast.parse(source))
@@ -81,7 +81,7 @@ def _statements(source: str) -> Iterator[list[tuple[str, bool]]]:
                 lines.append([])
             elif token.type != tokenize.COMMENT and token.string.strip():
                 lines[-1].append(token.string)
-    except (tokenize.TokenError, SyntaxError):  # no Python: its lines
+    except (tokenize.TokenError, SyntaxError):  # no Python: each line is a statement
         lines = [re.sub(r"#.*", "", line).split() for line in source.splitlines()]
     for words in map(_without_signature, lines):
         if len(words) > 1 or not "".join(words).endswith(("'", '"')):
@@ -93,7 +93,7 @@ def _statements(source: str) -> Iterator[list[tuple[str, bool]]]:
 
 
 def _without_signature(words: list[str]) -> list[str]:
-    """What stands behind the signature in a statement that begins with one."""
+    """The words of a statement after the signature of a function, if it begins with one."""
     if "def" not in words[:2]:
         return words
     for place, word in enumerate(words):

@@ -18,14 +18,13 @@ from sweet_rl.runs.step import as_they_finish
 
 logger = logging.getLogger(__name__)
 _shown: set[str] = set()  # places of errors whose traceback was logged
-OUTGROWN = "context"  # finish_reason of the empty message with which a dialogue that is too long for its agent ends
-
+OUTGROWN = "context"  # finish_reason of the empty last message if the agent's context is full
 
 CandidateSelector = Callable[[Task, list[Message], list[Part] | None, Sequence[Completion], str | None], Awaitable[int]]
 """Chooses which of several candidates for a turn is played: `choose(task, messages, prompt, candidates, tokenizer)`.
 
-`messages` is the dialogue before the turn, `prompt` the same as parts and `tokenizer` the fingerprint of the one that
-the candidates' ids belong to; both are None if not known.
+`messages` is the dialogue before the turn, `prompt` the same as parts, and `tokenizer` the fingerprint of the tokenizer
+of the candidates' ids. `prompt` and `tokenizer` may be None.
 """
 
 
@@ -87,8 +86,8 @@ async def play(task: Task, sample: int, setup: DialogueSetup) -> Trajectory:
         protocol=setup.protocol,
     )
     environment, side, leaks = None, "domain", 0
-    words: list[str | None] = []  # of the oracle, which no side of the dialogue sees
-    too_long = False  # for the agent's context
+    labels: list[str | None] = []  # of `label_turn`; no model sees them
+    context_full = False  # of the agent
     seed = seed_for(setup.sampling.seed, trajectory.id)
     try:
         environment = setup.begin(task)
@@ -103,7 +102,7 @@ async def play(task: Task, sample: int, setup: DialogueSetup) -> Trajectory:
             except ModelError as error:
                 if error.kind != "context":
                     raise
-                too_long = True  # the agent says nothing, and the dialogue ends
+                context_full = True  # the agent's last message is empty, and the dialogue ends
                 environment.step(Completion("", None, None, OUTGROWN, 0, 0))
                 break
             _count(usage[side], completions)
@@ -114,7 +113,7 @@ async def play(task: Task, sample: int, setup: DialogueSetup) -> Trajectory:
             side = "domain"
             environment.step(completions[chosen], None if parts is None else parts_text(parts))
             if setup.label_turn is not None:
-                words.append(setup.label_turn(task, messages, environment.dialogue[-1]["content"]))
+                labels.append(setup.label_turn(task, messages, environment.dialogue[-1]["content"]))
             if environment.over:
                 break
             side = "human"
@@ -139,11 +138,11 @@ async def play(task: Task, sample: int, setup: DialogueSetup) -> Trajectory:
         trajectory.dialogue_history = history = list(environment.dialogue)
         trajectory.answer, trajectory.ending = environment.answer, environment.ending
         turns = [index for index, message in enumerate(history) if message["role"] == "assistant"]
-        if too_long:
+        if context_full:
             trajectory.ending, turns = environment.ending or "turn_limit", turns[:-1]  # no model saw the last turn
-        for index, word in zip(turns, words, strict=False):
-            if word is not None:
-                history[index] = {**history[index], "oracle": word}
+        for index, label in zip(turns, labels, strict=False):
+            if label is not None:
+                history[index] = {**history[index], "oracle": label}
         if chat is not None and turns:
             trajectory.parts = chat.dialogue(trajectory.seen(turns[-1] + 1))
     if trajectory.failure is not None:

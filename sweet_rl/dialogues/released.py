@@ -94,13 +94,13 @@ def protocol_text(file: ProtocolFile, folder: str | None = None) -> str:
     except OSError as error:
         raise UserError(
             f"{path} cannot be read, or downloaded from {address}: {first_line(error)}. Without a network give "
-            "--protocol_files, a folder with the files under these paths; --protocol sweet_rl needs none."
+            "protocol_files, a folder with the files under these paths; the protocol sweet_rl needs none."
         ) from error
     digest = hashlib.sha256(content).hexdigest()
     if file.sha256 is not None and digest != file.sha256:
         raise UserError(
             f"{path} is not the file of the released protocol: its SHA-256 is {digest}, not {file.sha256}. Remove it, "
-            "and it is fetched again; or correct --protocol_files."
+            "and it is fetched again; or correct protocol_files."
         )
     if folder is None and not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -311,7 +311,7 @@ def released_html(folder: str | None) -> Domain:
     sentences = text_values(protocol_text(FRONTEND_SENTENCES, folder), "invoke_model")
     if len(sentences) != 3:
         raise UserError(
-            f"--protocol_files: {FRONTEND_SENTENCES.path} has {len(sentences)} sentences of the human's message, not 3."
+            f"protocol_files: {FRONTEND_SENTENCES.path} has {len(sentences)} sentences of the human's message, not 3."
         )
     return replace(
         frontend.DOMAIN,
@@ -331,10 +331,10 @@ def differences_from_published(
 ) -> Iterator[str]:
     """Yield `--flag value (published value)` for each setting that is not the published one."""
     published = PUBLISHED | {"env_max_chars": domain.max_reply_chars, "env_max_tokens": domain.max_reply_tokens}
-    limits = domain.limits(human)
-    settings: dict[str, float | None] = {"max_turns": max_turns, "env_temperature": limits.temperature}
+    replies = domain.reply_settings(human)
+    settings: dict[str, float | None] = {"max_turns": max_turns, "env_temperature": replies.temperature}
     settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "max_tokens")}
-    settings |= {"env_max_chars": limits.max_chars, "env_max_tokens": limits.max_tokens}
+    settings |= {"env_max_chars": replies.max_chars, "env_max_tokens": replies.max_tokens}
     for flag, value in published.items():
         if settings[flag] != value:
             yield f"--{flag} {settings[flag]} ({value})"

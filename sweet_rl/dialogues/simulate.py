@@ -212,7 +212,7 @@ class Simulation:
         )
         if not self.scripted:
             prompt = hash_rows([self.human_prompt])[:16]
-            settings |= to_settings(env=self.env, human_replies=domain.limits(self.human), user_prompt=prompt)
+            settings |= to_settings(env=self.env, human_replies=domain.reply_settings(self.human), user_prompt=prompt)
         inputs = [input_path, collection.exclude, model_input(self.players.agent_model), domain.source, self._folder]
         inputs += self.selector.inputs if self.selector else []
         check_paths([output_path], inputs)
@@ -382,13 +382,13 @@ def estimate(
 
 
 def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
-    """Summarise trajectory rows: endings, failures by side and kind with the first message of each, turns, messages of
-    the agent that the token limit cut, tokens of both sides, leaks, speeds.
+    """The summary of trajectory rows: endings, failures by side and kind with the first message of each kind, turns,
+    the agent's messages that were cut, tokens, leaks, speeds.
 
     Args:
         rows: Trajectories as they are on disk; they are read once and not kept.
-        seconds: Time that all rows but the first `before` took.
-        before: Number of rows of an earlier, interrupted process; they are left out of the speeds.
+        seconds: Time that the rows after the first `before` took.
+        before: Number of rows that an earlier process wrote. The speeds do not count them.
     """
     endings, failures, counts, tokens = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     messages: dict[str, str] = {}

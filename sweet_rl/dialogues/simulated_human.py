@@ -15,11 +15,6 @@ from sweet_rl.models.thinking import without_thinking
 from sweet_rl.runs.records import Task
 
 PROMPT_VALUES = ("problem_description", "ground_truth", "dialogue")
-WITHOUT_CODE = "(I should not show any code. Please ask me about one thing the function should do.)"
-REMINDER = (
-    "\n\nAn earlier draft of your message repeated parts of the hidden code and was thrown away. "
-    "Describe the behaviour in words only."
-)
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*(?=\s|$)|[。！？][\"'”’)\]」』）]*|\n")
 LEAK_ATTEMPTS = 4
 REPLY_CHARS, REPLY_TOKENS = 400, 256  # of a domain that names no others
@@ -32,7 +27,7 @@ class HumanReply:
 
     Attributes:
         text: The reply.
-        leaks: Number of its versions that gave the reference solution away, rejected or not.
+        leaks: Number of its drafts that gave the reference solution away, sent or not.
         prompt_tokens: Number of tokens read for it, in all calls of a model; None if not known.
         completion_tokens: Number of tokens written for it, in all calls of a model; None if not known.
     """
@@ -82,9 +77,8 @@ class HumanSettings:
 class ModelHuman:
     """A human that a language model plays.
 
-    A reply is cut at the last end of a sentence within `max_chars`. One that gives the reference solution away is asked
-    for again, up to LEAK_ATTEMPTS times, before a fixed sentence takes its place; without `retry_leaks` it passes. Both
-    are counted.
+    A reply is cut at the last end of a sentence within `max_chars`. One that gives the reference solution away is
+    counted and asked for again; a fixed sentence replaces the last of LEAK_ATTEMPTS. Without `retry_leaks` it passes.
 
     Args:
         model: The model.
@@ -146,8 +140,11 @@ class ModelHuman:
 class LLMHuman(ModelHuman):
     """A simulated human on any ChatModel. `prompt_template` holds {problem_description}, {ground_truth}, {dialogue}."""
 
+    reminder = "An earlier draft of your message repeated parts of the hidden solution. Use words of your own only."
+    fallback = "(I should not show any part of the solution. Please ask me about one thing.)"
+
     async def reply(self, task: Task, dialogue: list[Message], seed: int) -> HumanReply:
-        """See `Human.reply`. Replies that repeat the reference code are leaks (`leaks.py`)."""
+        """See `Human.reply`. Replies that repeat the reference solution are leaks (`leaks.py`)."""
         prompt = fill(
             self.prompt_template,
             problem_description=task.problem_description,
@@ -156,9 +153,9 @@ class LLMHuman(ModelHuman):
         )
         shown = "\n".join(message["content"] for message in dialogue)
         return await self.ask(
-            lambda reminded: prompt + REMINDER if reminded else prompt,
+            lambda reminded: f"{prompt}\n\n{self.reminder}" if reminded else prompt,
             lambda text: gives_away(text, task.ground_truth, shown),
-            WITHOUT_CODE,
+            self.fallback,
             seed,
         )
 

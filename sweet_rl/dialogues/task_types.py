@@ -53,7 +53,7 @@ def load_domain(name: str, protocol: ProtocolSettings | None = None) -> Domain:
     """
     if protocol is not None and protocol.protocol == "released":
         if name not in RELEASED:
-            raise UserError(f"--protocol released is for --task_type {' or '.join(RELEASED)}, not {name}.")
+            raise UserError(f"the released protocol is for the task_type {' or '.join(RELEASED)}, not {name}.")
         return RELEASED[name](protocol.protocol_files)
-    domain = named_or_loaded(name, PACKAGED, "DOMAIN", "--task_type", Domain, "docs/your_own_domain.md")
+    domain = named_or_loaded(name, PACKAGED, "DOMAIN", "task_type", Domain, "docs/your_own_domain.md")
     return domain if name in PACKAGED else replace(domain, source=Path(name).resolve())

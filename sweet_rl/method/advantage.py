@@ -18,7 +18,7 @@ def advantage(critic: np.ndarray, reference: np.ndarray | Sequence[float] | floa
 
     Args:
         critic: Log-probs of the turn's tokens under the critic: [L]. The EOS is included if it was produced.
-        reference: The same under the reference model: [L]; [L'] or a scalar mean if tokenised differently.
+        reference: log pi_ref(a|o), or with `--reference seed` (a|o,c): [L], [L'] for another tokenizer, or one mean.
         normalize: "turn" divides by L, "none" does not.
 
     Returns:

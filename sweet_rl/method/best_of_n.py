@@ -61,7 +61,7 @@ class BestCandidate:
             del self._waiting[waiting]
         try:
             found = await self._critic.scores(list(batch.values()))
-        except Exception as error:  # of every dialogue whose turn was scored
+        except Exception as error:  # reaches every dialogue whose turn was in the batch
             for waiting in batch:
                 waiting.set_exception(error)
         else:

@@ -1,5 +1,4 @@
-"""The texts that a critic scores a turn's candidates in: the prompt o_t, with the privileged information c if wanted,
-then the candidate; and what a record has to have for it."""
+"""The texts that a critic scores: a turn's prompt o_t, with the privileged information c if wanted, and a candidate."""
 
 from __future__ import annotations
 

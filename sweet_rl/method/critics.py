@@ -1,6 +1,7 @@
 """What a critic is, how it is asked, and how `--critic_type` chooses one: a built-in one, or a user's file.
 
-docs/critics.md shows a critic of 15 lines.
+The flags (`CriticFlags`) give a `ChosenCritic`: a name and settings. Its `kind` is a `CriticType`; `load` gives the
+critic itself as a `CheckedCritic`. docs/critics.md shows a critic of 15 lines.
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ class Critic(Protocol):
     - `eos_text`: Text that ends a turn, for candidates whose file does not name it.
     - `turns_per_call`: Number of records that one call of `scores` should get; 64 by default.
     - `calls_at_once`: Number of calls of `scores` that may be in progress at the same time; 1 by default.
-    - `chat`: `ChatFormat` that lays out prompts that are not known. Without it they are empty.
-    - `token_credit(records)`: For each record and candidate a `TokenCredit`, the score with the tokens that it is made
-      of, for the viewer.
+    - `chat`: `ChatFormat` that writes the prompts of turns that were stored without one. Otherwise these stay empty.
+    - `token_credit(records)`: For each record and candidate a `TokenCredit`, for the viewer.
     - `close()`: Releases what the critic holds.
     """
 
@@ -80,7 +80,7 @@ class CheckedCritic:
         return scores
 
     async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
-        """Return what the scores are made of; None if the critic does not offer it."""
+        """Return the scores with the log-probs of each token; None if the critic does not offer it."""
         return await self._call("token_credit", records) if getattr(self.critic, "token_credit", None) else None
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class CheckedCritic:
         def call() -> Any:
             try:
                 return method(*arguments)
-            except StopIteration as error:  # of a bare `next`: asyncio would wait for ever
+            except StopIteration as error:  # asyncio would wait for ever
                 raise RuntimeError("the critic raised StopIteration") from error
 
         async with self._calls:
@@ -171,7 +171,7 @@ class ChosenCritic:
 
 @dataclass(frozen=True)
 class CriticFlags(SweetSettings):
-    """The critic. Flags that are given, and `critic_settings`, are its settings; one that it does not have is refused.
+    """The critic. Given flags and `critic_settings` are its settings. A flag that this critic does not have is refused.
 
     Attributes:
         model_id: Model of the critic, which every built-in one needs: directory or hub name; a server's name for it

@@ -1,5 +1,4 @@
-"""An LLM as a judge: asked which of two candidates of a turn is better, in a knockout over all of them
-(the LLM judge of Figure 3a)."""
+"""The LLM judge of Figure 3a: it is asked which of two candidates is better, in a knockout over those of a turn."""
 
 from __future__ import annotations
 
@@ -108,20 +107,22 @@ class JudgeCritic:
         spoken = dict(zip(record.additional_outputs, spoken_candidates(record), strict=True))
         while len(players) > 1:
             matches = list(zip(players[::2], players[1::2], strict=False))
-            lots = [draw.random() < 0.5 for _ in matches]
-            played = [self._match(record, spoken, *match, lot) for match, lot in zip(matches, lots, strict=True)]
-            winners = await asyncio.gather(*played)
-            # A text without an opponent advances, and plays first in the next round: no second bye in a row.
+            first_wins_tie = [draw.random() < 0.5 for _ in matches]
+            played = zip(matches, first_wins_tie, strict=True)
+            winners = await asyncio.gather(*(self._match(record, spoken, *match, tie) for match, tie in played))
+            # A text without an opponent advances. It is first in the next round, so that it has an opponent there.
             players = [*players[2 * len(matches) :], *winners]
             for player in players:
                 survived[player] += 1
         return [float(survived[text]) for text in record.additional_outputs]
 
-    async def _match(self, record: TurnCandidates, spoken: Mapping[str, str], one: str, other: str, lot: bool) -> str:
+    async def _match(
+        self, record: TurnCandidates, spoken: Mapping[str, str], one: str, other: str, first_wins_tie: bool
+    ) -> str:
         first, second = spoken[one], spoken[other]
         verdicts = await asyncio.gather(self._verdict(record, first, second), self._verdict(record, second, first))
         if None in verdicts or verdicts[0] == verdicts[1]:  # unreadable, or the same place both times
-            return one if lot else other
+            return one if first_wins_tie else other
         return one if verdicts[0] == 1 else other
 
     async def _verdict(self, record: TurnCandidates, first: str, second: str) -> int | None:

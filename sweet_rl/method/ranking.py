@@ -9,7 +9,7 @@ from itertools import islice
 
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.critics import ChosenCritic
-from sweet_rl.method.sweet_critic import LocalModel, SweetSettings
+from sweet_rl.method.sweet_critic import ScoringModel, SweetSettings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import TurnCandidates, read_records
@@ -26,11 +26,11 @@ def rank_file(
 ) -> dict:
     """Rank every record of a file, in its order. A killed run continues with the same call.
 
-    With `place_answers` candidates that answer stand where `answer_rewards` puts them (`placed`).
+    With `place_answers`, right answers are ranked above all other candidates and wrong ones below (`placed`).
 
     Returns:
-        The summary: turns, candidates, and the numbers of empty candidates, and of turns without another one, that
-        were left out.
+        The summary: turns, candidates; if candidates were empty, empty_candidates_left_out and turns_left_out (turns
+        left out because all their candidates were empty).
 
     Raises:
         UserError: Before anything is written; or, after the other records were written, because a server failed.
@@ -56,7 +56,7 @@ def rank_file(
         summary = {"turns": len(records), "candidates": sum(len(record.additional_outputs) for record in records)}
         if empty := sum(len(record.additional_outputs) for record in read) - summary["candidates"]:
             summary |= {"empty_candidates_left_out": empty, "turns_left_out": len(read) - len(records)}
-        if isinstance(critic.settings, LocalModel) and not getattr(critic.settings, "hostname", None):
+        if isinstance(critic.settings, ScoringModel) and not getattr(critic.settings, "hostname", None):
             import torch
 
             if (gpus := torch.cuda.device_count()) > 1:

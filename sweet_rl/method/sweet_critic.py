@@ -28,20 +28,20 @@ from sweet_rl.runs.records import TurnCandidates
 if TYPE_CHECKING:  # openai takes half a second to import
     from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
-SERVED_TURNS = 32  # in progress under a critic on a server
-Score: TypeAlias = "Callable[[Sequence[EncodedText]], list[np.ndarray]] | PromptLogprobs"
+SERVED_TURNS = 32  # that a critic on a server scores at the same time
+TokenScorer: TypeAlias = "Callable[[Sequence[EncodedText]], list[np.ndarray]] | PromptLogprobs"
 """Texts -> for each text the log-probs [L] of its L trained tokens: a model in this process, or one on a server."""
-TokenLogps = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
-"""What `advantage` compares: log-probs [L], and those of the reference."""
+CriticAndReference = tuple[np.ndarray, "np.ndarray | Sequence[float] | float"]
+"""What `advantage` compares: the log-probs [L] of the critic, and those of the reference."""
 
 
 @dataclass(frozen=True)
-class LocalModel(AttentionSettings):
-    """A language model that scores texts in this process.
+class ScoringModel(AttentionSettings):
+    """A language model that scores texts.
 
     Attributes:
         model_id: Model of the critic: directory or hub name.
-        bf16: Load the weights in bfloat16. Default: if there is a GPU.
+        bf16: Load the weights in bfloat16. Default: yes on a GPU, no on a CPU.
         token_budget: Number of tokens in one forward pass.
     """
 
@@ -78,13 +78,13 @@ class LocalModel(AttentionSettings):
 
 
 @dataclass(frozen=True)
-class PmiSettings(LocalModel):
+class PmiSettings(ScoringModel):
     """A model that gives log-probs of tokens, here or on a server, and how they become a score.
 
     Attributes:
         normalize: Score of a turn from the log-ratios of its tokens: turn (mean) or none (sum).
         hostname: vLLM server of the critic, which gives the log-probs: host, host:port or URL; several separated by
-            commas, of which each model is asked where it is listed. Without one the critic runs in this process.
+            commas; each model is asked at those that list it. Without one the critic runs in this process.
         tokenizer: Tokenizer of a critic on a server: folder or hub name; by default the model's.
         api_key_variable: Environment variable that holds the key of the critic's server. Default: OPENAI_API_KEY, which
             is sent to OpenAI's own API only.
@@ -181,9 +181,9 @@ class TokenCredit:
 class LogRatioCritic:
     """Scores candidates by the log-ratio of their tokens, their advantage (a `critics.Critic`).
 
-    `hint` and `reference_hint` (default: as `hint`) say whether the texts of critic and reference begin with the
-    reference solution. Without a `reference` the log-probs with which the candidates were sampled are taken, without
-    the reference solution (as the released code does).
+    `hint` says whether the critic's texts begin with the reference solution, `reference_hint` (default: equal to
+    `hint`) whether the reference's do. If `reference` is None, the log-probs with which the candidates were sampled are
+    the reference, as in the released code; these did not see the solution.
     """
 
     turns_per_call = 64
@@ -192,8 +192,8 @@ class LogRatioCritic:
     def __init__(
         self,
         chat: ChatFormat,
-        critic: Score,
-        reference: Score | None,
+        critic: TokenScorer,
+        reference: TokenScorer | None,
         *,
         hint: bool = True,
         reference_hint: bool | None = None,
@@ -203,14 +203,14 @@ class LogRatioCritic:
         self._critic, self._reference, self._normalize = critic, reference, normalize
         self._hint, self._reference_hint = hint, hint if reference_hint is None else reference_hint
         self._served = [model for model in (critic, reference) if model is not None and not callable(model)]
-        if self._served:  # a turn that fails is then the only one
+        if self._served:  # one turn per call, so that a failure costs only that turn
             self.turns_per_call, self.calls_at_once = 1, SERVED_TURNS
 
     async def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """The advantage of each candidate of each record."""
         return [[advantage(*pair, self._normalize) for pair in group] for group in await self.logps(records)]
 
-    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[TokenLogps]]:
+    async def logps(self, records: Sequence[TurnCandidates]) -> list[list[CriticAndReference]]:
         """For each record and candidate the log-probs that `advantage` compares."""
         texts = self._texts(records, self._hint)
         if self._reference is None:
@@ -256,7 +256,7 @@ def load_sweet_critic(settings: SweetSettings) -> LogRatioCritic:
 
 
 def load_pmi(settings: PmiSettings) -> LogRatioCritic:
-    """As `load_sweet_critic`, with one model that sees the solution and does not."""
+    """As `load_sweet_critic`, with one model, once with and once without the solution."""
     chat, (model,) = load_models(settings)
     return LogRatioCritic(chat, model, model, reference_hint=False, normalize=settings.normalize)
 
@@ -267,11 +267,11 @@ def seed_of(model_id: str) -> str | None:
     return manifest["settings"].get("ref_pretrain") if manifest else None
 
 
-def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[Score]]:
+def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[TokenScorer]]:
     """The chat format of a critic, and the log-probs under each of its models; equal names share one."""
     chat = ChatFormat.from_pretrained(model_path(settings.tokenizer or settings.model_id))
     urls, key = settings.server()
-    loaded: dict[str, Score] = {}
+    loaded: dict[str, TokenScorer] = {}
     for name in settings.scored_by():
         if urls and name not in loaded:
             from sweet_rl.models.prompt_logprobs import PromptLogprobs
@@ -282,7 +282,7 @@ def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[Score]]:
     return chat, [loaded[name] for name in settings.scored_by()]
 
 
-async def scored(model: Score, texts: Sequence[EncodedText]) -> list[np.ndarray]:
+async def scored(model: TokenScorer, texts: Sequence[EncodedText]) -> list[np.ndarray]:
     """The log-probs of texts. A model in this process computes in a thread."""
     if callable(model):
         return await asyncio.to_thread(model, texts)
@@ -294,8 +294,7 @@ def load_scorer(
 ) -> Callable[[Sequence[EncodedText]], list[np.ndarray]]:
     """Load a frozen model, on the GPU if there is one, as a function from texts to log-probs.
 
-    `bf16` loads its weights in bfloat16; the other arguments are those of `LocalModel`. Raises UserError if it cannot
-    be loaded, or the attention that was asked for does not work.
+    Arguments as in `ScoringModel`. Raises UserError if the model, or the attention that is asked for, cannot be used.
     """
     import torch
 

@@ -85,7 +85,7 @@ def write_pairs(
 
 
 def check_texts(trajectories: Iterable[Trajectory], texts: TextMarkup) -> None:
-    """Raise UserError, before hours of grading, if the text of the first dialogue is not known; print its markup."""
+    """Check the first dialogue's text before grading starts, and print its markup. UserError if it is unknown."""
     for trajectory in trajectories:
         if trajectory.turns:
             trajectory_parts(trajectory, texts)

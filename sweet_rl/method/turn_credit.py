@@ -1,4 +1,4 @@
-"""The credit of the turns that were taken: each turn of a finished dialogue as the only candidate of its turn."""
+"""Scores the messages that were really sent: each is a record of candidates with one candidate."""
 
 from __future__ import annotations
 
@@ -91,18 +91,18 @@ class TurnScorer:
 
 
 def _token_row(credit: TokenCredit) -> dict:
-    row: dict = {"advantage": round(credit.score, 4), "tokens": credit.tokens}
-    row["critic"] = np.round(credit.critic, 3).tolist()
+    critic = np.round(credit.critic, 3).tolist()
+    row: dict = {"advantage": round(credit.score, 4), "tokens": credit.tokens, "critic": critic}
     if credit.reference is not None:
         row["reference"] = np.round(credit.reference, 3).tolist()
     return row
 
 
 def of_finished_dialogues(chosen: ChosenCritic) -> ChosenCritic:
-    """The critic with a reference that finished dialogues have.
+    """The critic with a reference that does not need log-probs of sampling.
 
-    They keep no log-probs of sampling, a log-ratio's default, so its default here is the critic's seed model, which
-    does not see the reference solution. Raises UserError for a critic that only compares candidates.
+    Those are the usual reference of a log-ratio, and step 1 does not store them. By default the critic's seed model
+    without the reference solution takes their place. Raises UserError for a critic that only compares candidates.
     """
     if chosen.kind.compares:
         raise UserError(

@@ -1,5 +1,4 @@
-"""Turn pairs from ranked candidates (step 6): a random one of the top half over a random one of the bottom half; or
-those whose scores differ clearly."""
+"""Turn pairs from ranked candidates (step 6): the better half over the worse half, or clearly different scores."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class PairSettings:
     Attributes:
         num_pairs: Largest number of pairs per turn.
         rule: Which candidates are paired: halves, one of the better half over one of the worse (the paper), or gap,
-            those whose scores differ by more than the standard deviation in their turn and in the median turn.
+            those whose scores differ by more than their turn's standard deviation and the median one of all turns.
         eos_text: Text of the token that ends a turn; default: as recorded, or as in the prompts' markup.
         get_sft: Draw random candidates, ranked or not, each as chosen and as rejected, for train_sft.py.
         seed: Random seed of the draw.
@@ -46,7 +45,7 @@ class PairSettings:
 
 
 def halves(order: list[int]) -> tuple[list[int], list[int]]:
-    """The indices that are chosen from and those that are rejected from: the first and the last n // 2 of `order`."""
+    """The better and the worse half of ranked indices: the first and the last n // 2 of `order`."""
     half = len(order) // 2
     return order[:half], order[len(order) - half :]
 
@@ -65,7 +64,7 @@ def turn_pairs(
     record's id only.
 
     Args:
-        eos_text: Text after candidates that the model ended itself. None takes the record's `eos_text`, or that of its
+        eos_text: Text at the end of candidates that were not cut. None takes the record's `eos_text`, or that of its
             prompt's markup if it is a released text.
         rule: halves (`half_pairs`), gap (`gap_pairs`, with `typical`), or same (`same_pairs`).
 
@@ -106,8 +105,8 @@ def gap_pairs(record: TurnCandidates, typical: float = 0.0) -> list[tuple[int, i
     """Indices (chosen, rejected) of all pairs of different candidates whose scores differ clearly.
 
     The difference has to be larger than the standard deviation of the scores of the turn's different texts, and than
-    `typical`: the median `spread` of all turns. A turn whose candidates are worth about the same, where half over half
-    pairs noise, gives no pair.
+    `typical`, the median `spread` of all turns. If all candidates are worth about the same, halves would pair noise;
+    such a turn gives no pair.
     """
     scores = record.judge_scores
     if scores is None:
@@ -118,7 +117,7 @@ def gap_pairs(record: TurnCandidates, typical: float = 0.0) -> list[tuple[int, i
 
 
 def same_pairs(record: TurnCandidates) -> list[tuple[int, int]]:
-    """Each different candidate that has a token, ranked or not, as chosen and as rejected: train_sft.py imitates it."""
+    """Each different candidate with a token, ranked or not, as chosen and as rejected, for train_sft.py."""
     first = {record.additional_outputs[i]: i for i in reversed(record.with_tokens())}
     return [(i, i) for i in sorted(first.values())]
 
@@ -166,7 +165,7 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
     """Write the turn pairs of a file of ranked candidates. A killed run continues with the same call.
 
     Returns:
-        The summary: pairs, turns, turns_with_fewer, and turns_with_equal_scores if there are some.
+        The summary: pairs, turns, turns_with_fewer_pairs, and turns_with_equal_scores if there are some.
 
     Raises:
         UserError: A record gives no pairs for a reason of `turn_pairs`, or no record has two candidates to pair.
@@ -179,7 +178,7 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
         typical = float(np.median([spread(record) for record in records])) if rule == "gap" else 0.0
         how = settings.num_pairs, settings.seed, settings.eos_text, rule, typical
         drawn = [turn_pairs(record, *how) for record in records]
-        # An untrained critic gives all candidates one score, with the seed reference.
+        # With the seed reference, an untrained critic gives all candidates the same score.
         scores = [record.judge_scores for record in records if record.judge_scores and not settings.get_sft]
         equal = sum(len(values) > 1 and len(set(values)) == 1 for values in scores)
         if not any(drawn):
@@ -190,6 +189,6 @@ def pair_file(settings: PairSettings, input_path: str, output_path: str, step: S
             raise UserError(f"{input_path}: no turn has two candidates that can be paired.{why if equal else ''}")
         run.write_missing(pair.to_dict() for pairs in drawn for pair in pairs)
         fewer = sum(len(pairs) < settings.num_pairs for pairs in drawn)
-        summary = {"pairs": len(run.done), "turns": len(records), "turns_with_fewer": fewer}
+        summary = {"pairs": len(run.done), "turns": len(records), "turns_with_fewer_pairs": fewer}
         summary |= {"turns_with_equal_scores": equal} if equal else {}
         return run.finish(summary)

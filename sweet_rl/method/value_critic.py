@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encoded_candidates, reference_solution
 from sweet_rl.method.privileged_information import AFTER, BEFORE
-from sweet_rl.method.sweet_critic import LocalModel
+from sweet_rl.method.sweet_critic import ScoringModel
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat
@@ -30,7 +30,7 @@ Value = Callable[[Sequence[EncodedText]], list[float]]
 
 
 @dataclass(frozen=True)
-class ValueCriticSettings(LocalModel):
+class ValueCriticSettings(ScoringModel):
     """A model of train_value.py, for text or for pictures.
 
     Attributes:

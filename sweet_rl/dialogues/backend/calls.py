@@ -1,9 +1,9 @@
 """What a hidden test is: a call, `f(1, key=2)`, or a call compared with a literal, `f(1) == 3`.
 
 A call names a function or a class that the reference solution defines at its top level. It runs in the process of the
-answer, and its arguments are evaluated there. So that no answer has a say in its own verdict or sees an expected value,
-an argument may use builtins, imports of the reference and the called function, or be a literal constant of the
-reference: `f(LIMIT)`, but not `f(CASES[0])`. Nothing else is a hidden test.
+answer, together with its arguments. An argument may use builtins, imports of the reference and the called function, or
+be a whole literal constant of the reference: `f(LIMIT)`, but not `f(CASES[0])`. Other code of the reference never runs
+there, so that an answer cannot read an expected value. Nothing else is a hidden test.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from sweet_rl.dialogues.backend.calls import FORMS, read_tests
 from sweet_rl.dialogues.backend.hidden_tests import CodeGrader
 from sweet_rl.dialogues.backend.released_rules import PaperGrader
 from sweet_rl.dialogues.domain import Domain
+from sweet_rl.dialogues.simulated_human import LLMHuman
 from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task
@@ -42,6 +43,16 @@ class CodeGrading:
     paper_grader: bool = False
 
 
+class CodeHuman(LLMHuman):
+    """A human whose fixed sentences speak of code."""
+
+    reminder = (
+        "An earlier draft of your message repeated parts of the hidden code and was thrown away. "
+        "Describe the behaviour in words only."
+    )
+    fallback = "(I should not show any code. Please ask me about one thing the function should do.)"
+
+
 def make_grader(settings: CodeGrading) -> CodeGrader:
     """The grader of hidden tests, or that of the released rules."""
     kind = PaperGrader if settings.paper_grader else CodeGrader
@@ -52,8 +63,8 @@ def check_tasks(tasks: Sequence[Task], path: str) -> None:
     """Raise UserError if no task has tests; count the tasks with a test that is no hidden test, and name the first."""
     if not any(task.test_cases for task in tasks):
         raise UserError(
-            f"{path}: no task has test_cases, by which code is graded. Give the domain of these rows: --task_type "
-            "FILE.py for one of your own; pages are graded by evaluate_html.py."
+            f"{path}: no task has test_cases, by which code is graded. Give the task_type of these rows: FILE.py for "
+            "one of your own; pages are graded by evaluate_html.py."
         )
     faults = []
     by_id = {task.id: task for task in tasks}
@@ -72,6 +83,7 @@ def check_tasks(tasks: Sequence[Task], path: str) -> None:
 DOMAIN = Domain(
     name="code",
     agent_prompt="code_agent.txt",
+    human=CodeHuman,
     human_prompt="code_user.txt",
     max_reply_chars=400,
     grader=make_grader,

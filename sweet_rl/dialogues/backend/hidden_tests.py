@@ -34,7 +34,7 @@ SEEDS = (0, 1)  # of Python's hashes; a reference whose values differ between th
 
 @dataclass(frozen=True)
 class Reference:
-    """What is known of a task.
+    """What a grader knows of a task.
 
     Attributes:
         function: Name of the function that the answer has to define.
@@ -54,7 +54,7 @@ class Reference:
 
 
 def read_reference(task: Task) -> Reference:
-    """What is known of a task before its reference has run."""
+    """What a grader knows of a task before its reference has run."""
     if not task.test_cases:
         return Reference(ungradable="the task has no test cases")
     try:

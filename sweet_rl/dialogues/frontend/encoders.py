@@ -91,11 +91,11 @@ def _clip(name: str, device: str, batch_size: int) -> ImageEncoder:
         )
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"--image_encoder {name}: CLIP cannot be loaded from there ({first_line(error)}). Give its folder; or "
-            f"--image_encoder {OFFLINE}, which needs no download ({INSTALL}), but is another scale."
+            f"image_encoder {name}: CLIP cannot be loaded from there ({first_line(error)}). Give its folder; or "
+            f"image_encoder {OFFLINE}, which needs no download ({INSTALL}), but is another scale."
         ) from error
     if loading["missing_keys"]:
-        raise UserError(f"--image_encoder {name} is no CLIP model: it has no {sorted(loading['missing_keys'])[0]}.")
+        raise UserError(f"image_encoder {name} is no CLIP model: it has no {sorted(loading['missing_keys'])[0]}.")
     model = model.to(device).eval().requires_grad_(False)
 
     def embed(images: list) -> torch.Tensor:

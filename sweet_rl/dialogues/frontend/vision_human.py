@@ -1,5 +1,4 @@
-"""The human of Frontend Design: a vision model that sees pictures of the agent's page and of the reference page, and
-says what differs (the paper, section 3)."""
+"""The human of Frontend Design (the paper, section 3): a vision model that compares pictures of two pages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The embedded default: a small ColBench that trains on a laptop, with its own tasks, scripted humans and agents."""
+"""A small ColBench that trains on a laptop: tasks with hidden rules, a scripted human, and trained agents."""

@@ -54,7 +54,7 @@ class MiniHuman:
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"task {task.id!r} has no known rules in a field 'mini': the scripted human knows only the tasks of "
-                "scripts/make_mini_tasks.py. Name a language model as --env_model."
+                "scripts/make_mini_tasks.py. Let a language model play the human."
             ) from error
         *earlier, question = [message["content"] for message in dialogue if message["role"] == "assistant"]
         return HumanReply(answer(task.extra["mini"], question, random.Random(seed), earlier))

@@ -168,7 +168,7 @@ def test_a_run_is_not_continued_with_other_settings(script, place, out, finished
         ("simulate_interactions.py", {"num_tasks": 0}, ["--num_tasks is 0"]),
         ("simulate_interactions.py", {"temperature": -1}, ["temperature"]),
         ("simulate_interactions.py", {"agent_prompt_path": "nowhere.txt"}, ["nowhere.txt"]),
-        ("simulate_interactions.py", {"input_path": "{place}/plain.jsonl"}, ["--env_model"]),
+        ("simulate_interactions.py", {"input_path": "{place}/plain.jsonl"}, ["language model"]),
         ("simulate_interactions.py", {"task_type": "html5"}, ["task_type"]),
         ("sample_best_of_n.py", {"data_fraction": 1.5}, ["fraction"]),
         ("rank_best_of_n.py", {"reference": "other"}, ["--reference"]),

@@ -176,4 +176,4 @@ def test_an_encoder_that_cannot_be_loaded_is_found_before_a_call_is_paid_for(pro
     players = Players(read_records(path, Task, 2))
     with players.server:
         done = call("colbench.py", **flags(players, path, limit=2, task_type="html", image_encoder="no/such-encoder"))
-    assert done.code == 2 and "--image_encoder no/such-encoder" in done.err and players.paid == []
+    assert done.code == 2 and "image_encoder no/such-encoder" in done.err and players.paid == []

@@ -102,7 +102,7 @@ def test_other_prompts_are_refused(flag, tmp_path, monkeypatch):
         agent_hostname="localhost:1", hostname="localhost:1", input_path=tmp_path / "tasks.jsonl",
         output_path=tmp_path / "out.jsonl", **{flag: "mini_agent.txt"},
     )  # fmt: skip
-    assert done.code != 0 and f"leave out --{flag}" in done.err
+    assert done.code != 0 and f"leave out {flag}" in done.err
 
 
 def test_settings_that_are_not_the_published_ones_are_named(tmp_path, monkeypatch):

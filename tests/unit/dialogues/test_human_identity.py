@@ -10,7 +10,7 @@ CODE, HTML = load_domain("code"), load_domain("html")
 
 
 def identity(name=None, model="org/Model-8B", prompt="Be kind.", request=None, folder=None, **human) -> dict[str, str]:
-    return CODE.human_identity(name, model, prompt, CODE.limits(HumanSettings(**human)), request, folder=folder)
+    return CODE.human_identity(name, model, prompt, CODE.reply_settings(HumanSettings(**human)), request, folder=folder)
 
 
 def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
@@ -19,7 +19,7 @@ def test_the_hashes_are_those_of_the_trajectories_that_exist(tmp_path):
     (tmp_path / "model" / "config.json").write_text("{}")
     own, folder = replace(CODE, source=tmp_path / "domain.py"), str(tmp_path / "model")
     settings = HumanSettings(temperature=0.7, max_tokens=8, max_chars=400, retry_leaks=False)
-    frontend = HTML.limits(HumanSettings(max_tokens=256))
+    frontend = HTML.reply_settings(HumanSettings(max_tokens=256))
     found = [
         CODE.human_identity(None, "mini"),
         own.human_identity("x", "mini"),

@@ -218,7 +218,7 @@ def test_a_folder_holds_the_files_under_their_paths(tmp_path):
     (tmp_path / "prompts/own.txt").write_text("other")
     with pytest.raises(UserError, match="its SHA-256 is"):
         protocol_text(FILE, str(tmp_path))
-    with pytest.raises(UserError, match="cannot be read.*--protocol_files"):
+    with pytest.raises(UserError, match="cannot be read.*protocol_files"):
         protocol_text(FILE, str(tmp_path / "none"))
 
 

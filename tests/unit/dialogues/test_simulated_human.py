@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from sweet_rl.dialogues import HumanSettings, LLMHuman
-from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, WITHOUT_CODE, cut_at_sentence
+from sweet_rl.dialogues.backend.environment import CodeHuman
+from sweet_rl.dialogues.simulated_human import PROMPT_VALUES, cut_at_sentence
 from sweet_rl.models.base import Completion, ModelError
 from sweet_rl.models.prompts import load_prompt
 from sweet_rl.models.texts.chat import ChatFormat
@@ -36,9 +37,9 @@ class Model:
         return [Completion(text, None, None, self.reason, prompt_tokens=7, completion_tokens=5)]
 
 
-def reply_of(*texts: str, reason: str = "stop", seed: int = 5, **settings):
+def reply_of(*texts: str, reason: str = "stop", seed: int = 5, kind: type[LLMHuman] = CodeHuman, **settings):
     model = Model(list(texts), reason)
-    human = LLMHuman(model, load_prompt("code_user.txt", PROMPT_VALUES), HumanSettings(**settings))
+    human = kind(model, load_prompt("code_user.txt", PROMPT_VALUES), HumanSettings(**settings))
     return asyncio.run(human.reply(TASK, DIALOGUE, seed)), model.calls
 
 
@@ -62,9 +63,11 @@ def test_a_leak_is_asked_for_again_and_counted():
     assert ["words only" in messages[0]["content"] for messages, _ in calls] == [False, True, True]
 
 
-def test_a_human_who_only_leaks_ends_with_a_sentence_without_code():
-    reply, calls = reply_of(LEAK)
-    assert (reply.text, reply.leaks, len(calls)) == (WITHOUT_CODE, 4, 4)
+@pytest.mark.parametrize(("kind", "hidden"), [(CodeHuman, "code"), (LLMHuman, "solution")])
+def test_a_human_who_only_leaks_ends_with_a_sentence_about_what_is_hidden(kind, hidden):
+    reply, calls = reply_of(LEAK, kind=kind)
+    assert (reply.text, reply.leaks, len(calls)) == (kind.fallback, 4, 4)
+    assert hidden in reply.text and f"of the hidden {hidden}" in calls[1][0][0]["content"].rpartition("\n\n")[2]
 
 
 def test_leaks_are_let_through_but_counted_if_told_so():
@@ -102,7 +105,7 @@ def test_cutting():
 def test_reasoning_that_the_prompt_has_opened_is_not_the_humans_reply(reason):
     chat = ChatFormat(small_tokenizer("qwen3_thinking"))
     model = Model(["It adds three a day. </think>Three.", "The code adds three a day."], reason, chat)
-    human = LLMHuman(model, load_prompt("code_user.txt", PROMPT_VALUES))
+    human = CodeHuman(model, load_prompt("code_user.txt", PROMPT_VALUES))
     assert asyncio.run(human.reply(TASK, DIALOGUE, 5)).text == "Three."
     model.calls, model.replies = [], model.replies[1:]
     if reason == "stop":  # it did not reason
