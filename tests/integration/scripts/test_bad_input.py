@@ -172,7 +172,7 @@ def test_a_run_is_not_continued_with_other_settings(script, place, out, finished
         ("simulate_interactions.py", {"task_type": "html5"}, ["task_type"]),
         ("sample_best_of_n.py", {"data_fraction": 1.5}, ["fraction"]),
         ("rank_best_of_n.py", {"reference": "other"}, ["--reference"]),
-        ("rank_best_of_n.py", {"limit": 0}, ["ranked.jsonl", "0 records"]),
+        ("rank_best_of_n.py", {"limit": 0}, ["ranked.jsonl", "--limit is 0"]),
         ("rank_best_of_n.py", {"input_path": "{place}/untold.jsonl"}, ["'task'", "--no_prompt"]),
         ("generate_random_pairs_from_ranks.py", {"input_path": "{place}/unranked.jsonl"}, ["rank_best_of_n.py"]),
         ("train_dpo.py", {"train_batch_size": 3, "micro_train_batch_size": 2}, ["multiple"]),
