@@ -167,7 +167,7 @@ def test_files_that_the_release_made_are_ranked_paired_and_trained_on(place, cap
         assert finished(kind)["pairs"] == 4 and (repr(HEADER) in caplog.text) == (kind == "no_prompt")
     assert losses("no_prompt") == losses("prompt")
     done("train_sft.py --save_path S --pretrain M --dataset pairs_sft.jsonl --train_batch_size 4")
-    assert finished("S")["trajectories"] == 4
+    assert finished("S")["texts"] == 4
 
 
 def losses(folder: str) -> list[float]:
