@@ -65,7 +65,7 @@ def test_the_front_page_shows_what_was_measured():
 def test_pages_show_the_cells_of_the_fresh_tasks_that_are_done():
     means = fresh()
     names = "zero_shot", "rft", "dpo", "pmi-halves", "sweet-halves"
-    row = rows_of("README.md")[f"small agent, hard tasks never used before, {means['cells']} of 12 runs"]
+    row = rows_of("README.md")[f"small agent, new hard tasks, {means['cells']} of 12 planned runs"]
     assert row[1:] == [*(means[name] for name in names), "not decided yet"]
     assert f"rejection fine-tuning has {means['rft_more']} on the hard tasks" in text_of(PAGE)
     told = "untrained {}, rejection fine-tuning {}, multi-turn DPO {}, PMI {}, SWEET-RL {}"
@@ -89,7 +89,7 @@ def test_the_front_page_says_what_equal_tokens_and_the_planted_skill_give():
     equal, sweet = (agents[name][4] for name in ("multi-turn DPO, as many sampled tokens", "SWEET-RL"))
     distilled = rows_of("docs/results.md")["distillation"][1]
     text = text_of(PAGE)
-    assert f"DPO has {equal} * on easy tasks (SWEET-RL there: {sweet} *; three agents)" in text
+    assert f"such a DPO has {equal} *, and SWEET-RL {sweet} *." in text
     assert f"Imitating it directly gives {distilled} * on the easy tasks" in text
 
 

