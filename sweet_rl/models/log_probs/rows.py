@@ -114,7 +114,7 @@ def group_indices(keys: Iterable[Hashable]) -> list[list[int]]:
 def blocks_of(
     texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, whole: bool = False
 ) -> list[list[int]]:
-    """Indices of texts that share a prompt, cut if a block would pass `row_tokens`; `whole` as in `lay_out`."""
+    """Group texts by prompt and return their indices; a group is split at `row_tokens`. `whole` as in `lay_out`."""
     if not share_prompts:
         return [[i] for i in range(len(texts))]
     blocks = []
@@ -169,7 +169,8 @@ def lay_out(
           blocks                   [R, L], block number, -1 for padding
           completions              [R, L], 0 for a prompt, 1.. for the completions of a block
           rows, columns, targets   [S], the place at which each trained token is predicted, and its id
-          text, turn               [S], the text and the turn of each trained token, numbered through the batch
+          text_of_token            [S], the text of each trained token, numbered through the batch
+          turn_of_token            [S], its turn, numbered through the batch
           starts                   [N, 3], each text's row, first column, and first column of its completion
         and `layout`, the tuple of Blocks (None without shared prompts). The S trained tokens are in the order of
         `texts`.
@@ -217,8 +218,8 @@ def lay_out(
         "rows": np.concatenate(rows),
         "columns": np.concatenate(columns),
         "targets": np.concatenate([text.ids[text.targets] for text in texts]).astype(np.int64),
-        "text": np.repeat(np.arange(len(texts)), [len(text.targets) for text in texts]),
-        "turn": np.concatenate([text.turns + before for text, before in zip(texts, turns_before, strict=False)]),
+        "text_of_token": np.repeat(np.arange(len(texts)), [len(text.targets) for text in texts]),
+        "turn_of_token": np.concatenate([text.turns + n for text, n in zip(texts, turns_before, strict=False)]),
         "starts": starts,
     }
     import torch  # here, because steps that only make texts import this file and need no torch
@@ -227,6 +228,6 @@ def lay_out(
     return tensors | {"layout": tuple(layout) if share_prompts else None}
 
 
-def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
-    """The sum of each text's values, [texts]: values [S], text int64 [S] the text of each value, from 0."""
-    return values.new_zeros(texts).index_add(0, text, values)
+def sum_by_text(values: Tensor, text_of_value: Tensor, num_texts: int) -> Tensor:
+    """values [S], text_of_value int64 [S] in 0..num_texts-1 -> the sum of each text's values, [num_texts]."""
+    return values.new_zeros(num_texts).index_add(0, text_of_value, values)

@@ -33,8 +33,8 @@ def test_every_trained_token_is_predicted_from_the_position_before_it():
     assert batch["targets"].tolist() == [7, 8, 9, 1, 3, 4, 3]
     assert batch["rows"].tolist() == [0, 0, 0, 0, 0, 0, 1]
     assert batch["columns"].tolist() == [1, 2, 3, 1, 5, 6, 2]
-    assert batch["text"].tolist() == [0, 0, 0, 1, 1, 1, 2]
-    assert batch["turn"].tolist() == [0, 0, 0, 1, 2, 2, 3]
+    assert batch["text_of_token"].tolist() == [0, 0, 0, 1, 1, 1, 2]
+    assert batch["turn_of_token"].tolist() == [0, 0, 0, 1, 2, 2, 3]
 
 
 def test_rows_are_filled_up_to_the_budget_of_tokens():
