@@ -112,9 +112,9 @@ def group_indices(keys: Iterable[Hashable]) -> list[list[int]]:
 
 
 def blocks_of(
-    texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, whole: bool = False
+    texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, feed_last: bool = False
 ) -> list[list[int]]:
-    """Group texts by prompt and return their indices; a group is split at `row_tokens`. `whole` as in `lay_out`."""
+    """Group texts by prompt and return their indices; a group is split at `row_tokens`. `feed_last`: see `lay_out`."""
     if not share_prompts:
         return [[i] for i in range(len(texts))]
     blocks = []
@@ -122,7 +122,7 @@ def blocks_of(
         block: list[int] = []
         length = 0
         for i in members:
-            completion = len(texts[i]) - (not whole) - texts[i].prompt_length
+            completion = len(texts[i]) - (not feed_last) - texts[i].prompt_length
             if block and length + completion > row_tokens:
                 blocks.append(block)
                 block = []
@@ -152,7 +152,7 @@ def pack(lengths: Sequence[int], row_tokens: int) -> list[tuple[int, int]]:
 
 
 def lay_out(
-    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048, whole: bool = False
+    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048, feed_last: bool = False
 ) -> dict[str, Any]:
     """Rows for `completion_logps`.
 
@@ -161,7 +161,7 @@ def lay_out(
         share_prompts: Whether texts with the same prompt share a block; if not, each text has a row of its own, for
             plain causal attention.
         row_tokens: Number of tokens per row. A block that would pass it is continued in another, its prompt repeated.
-        whole: Whether the last token of each text goes through the model too; if not, it is only predicted.
+        feed_last: Whether the last token of each text goes through the model too; if not, it is only predicted.
 
     Returns:
         int64 tensors:
@@ -177,9 +177,9 @@ def lay_out(
     """
 
     def fed(text: EncodedText) -> int:
-        return len(text) - (not whole)
+        return len(text) - (not feed_last)
 
-    blocks = blocks_of(texts, share_prompts, row_tokens, whole)
+    blocks = blocks_of(texts, share_prompts, row_tokens, feed_last)
     lengths = [texts[b[0]].prompt_length + sum(fed(texts[i]) - texts[i].prompt_length for i in b) for b in blocks]
     places = pack(lengths, row_tokens) if share_prompts else [(row, 0) for row in range(len(blocks))]
     width = max(start + length for (_, start), length in zip(places, lengths, strict=True))

@@ -104,7 +104,7 @@ def value_batch(
                          is the column behind the last one
           text_of_value  int64 [T], the text of each value
     """
-    batch = lay_out(texts, share, row_tokens, whole=True)
+    batch = lay_out(texts, share, row_tokens, feed_last=True)
     spans, owners = [], []
     for number, (text, (row, start, completion)) in enumerate(zip(texts, batch["starts"].tolist(), strict=True)):
         for end in _ends(text, unit):
