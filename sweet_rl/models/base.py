@@ -128,8 +128,7 @@ class ChatModel(Protocol):
         """Return `sampling.n` replies.
 
         Args:
-            prompt: Messages, or the token ids of a prompt that is laid out by `chat`, which exist only for a model
-                that has one.
+            prompt: Messages, or the token ids that `chat` makes of them (only for a model that has a chat format).
             sampling: How the replies are sampled.
 
         Raises:

@@ -100,7 +100,7 @@ class CachedModel:
             if error.kind == "filtered":  # after the reply was sampled and paid for
                 self.cache.put(key, error)
             raise
-        if any(without_thinking(reply.text).strip() for reply in replies):  # else a retry would find silence again
+        if any(without_thinking(reply.text).strip() for reply in replies):  # if all are empty, a retry asks again
             self.cache.put(key, replies)
         return replies
 

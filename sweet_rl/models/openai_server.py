@@ -23,7 +23,7 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
 
 logger = logging.getLogger(__name__)
-# Sent to vLLM and SGLang only. Without the first three they apply what the model's generation_config.json says of them.
+# Sent to vLLM and SGLang only, which otherwise apply the values in the model's generation_config.json.
 PLAIN_SAMPLING = {"top_k": -1, "repetition_penalty": 1.0, "min_p": 0.0}
 OPTIONAL = ("return_token_ids", "logprobs", *PLAIN_SAMPLING, "seed", "n", "top_p", "temperature")
 """Fields that are left out if a refusal names them. Another field is left out by `request`."""
@@ -78,7 +78,7 @@ class OpenAIServer:
         await self.servers.check(self.model)
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
-        await self.check()  # whose servers decide which fields are sent
+        await self.check()  # which fields are sent depends on the servers
         if self.chat is not None:
             prompt = prompt_ids(self.chat, prompt)
         elif is_ids(prompt):
@@ -188,7 +188,7 @@ def read_replies(answer: dict[str, Any], chat: ChatFormat | None = None) -> list
         text = message.get("content" if "message" in choice else "text") or ""
         if not isinstance(text, str):
             raise ModelError("malformed", f"the text of the server's reply is {type(text).__name__}.", retryable=True)
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a pair is no character
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # lone surrogates are no text
         count = None if not written else written // len(choices) + (place < written % len(choices))
         ids = None if chat is None else _token_ids(choice, chat)
         if ids is not None and chat is not None:
@@ -199,16 +199,16 @@ def read_replies(answer: dict[str, Any], chat: ChatFormat | None = None) -> list
 
 
 def _token_ids(choice: dict[str, Any], chat: ChatFormat) -> list[int] | None:
-    """The sampled ids; None if the server reports none, or not the one with which the model ended its reply, because
-    training would see a reply without its end."""
+    """The sampled ids; None if the server reports none, or leaves out the EOS that the model produced, without which
+    training would see a reply without an end."""
     ids = choice.get("token_ids")
     if not isinstance(ids, list) or not ids:
         return None
     if not all(isinstance(token, int) and 0 <= token < chat.vocabulary for token in ids):
         raise ModelError("malformed", f"the server's reply has token ids that {chat.name} does not know.")
     cut = choice.get("finish_reason") == "length"
-    at_a_text = isinstance(choice.get("stop_reason"), str)  # at which the request had the server stop
-    return ids if cut or at_a_text or ids[-1] in chat.eos_ids else None
+    stopped_by_text = isinstance(choice.get("stop_reason"), str)  # a stop string of the request
+    return ids if cut or stopped_by_text or ids[-1] in chat.eos_ids else None
 
 
 def _logprobs(choice: dict[str, Any], ids: list[int] | None) -> list[float] | None:

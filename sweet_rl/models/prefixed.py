@@ -23,19 +23,19 @@ class PrefixedModel:
             raise UserError("a reply can only begin with a given text if the agent's tokenizer is available.")
         self.model, self.prefix, self.chat = model, prefix, model.chat
         parts = self.chat.prompt([{"role": "user", "content": "Which?"}])
-        begun: Part = {"text": self.chat.lead + prefix, "train": False}
-        self._begun = self.chat.encode([*parts, begun])[0][len(self.chat.encode(parts)[0]) :]
+        opening: Part = {"text": self.chat.lead + prefix, "train": False}
+        self._prefix_ids = self.chat.encode([*parts, opening])[0][len(self.chat.encode(parts)[0]) :]
 
     async def check(self) -> None:
         await self.model.check()
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
-        replies = await self.model.complete([*prompt_ids(self.chat, prompt), *self._begun], sampling)
+        replies = await self.model.complete([*prompt_ids(self.chat, prompt), *self._prefix_ids], sampling)
         return [self._with_prefix(reply) for reply in replies]
 
     def _with_prefix(self, reply: Completion) -> Completion:
-        ids = None if reply.token_ids is None else [*self._begun, *reply.token_ids]
-        written = None if reply.completion_tokens is None else reply.completion_tokens + len(self._begun)
+        ids = None if reply.token_ids is None else [*self._prefix_ids, *reply.token_ids]
+        written = None if reply.completion_tokens is None else reply.completion_tokens + len(self._prefix_ids)
         text = self.prefix + reply.text if ids is None else self.chat.decode(ids)
         return replace(reply, text=text, token_ids=ids, logprobs=None, completion_tokens=written)
 

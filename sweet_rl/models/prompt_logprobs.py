@@ -14,8 +14,8 @@ from sweet_rl.models.servers import Servers
 from sweet_rl.runs.errors import UserError
 
 LEAST = -9999.0  # what vLLM writes for minus infinity
-ROUNDING = 1e-3  # above 0, of the log-prob of a token that is certain
-CALLS = 64  # in progress on one server, whose memory for the logits of prompts is small
+ROUNDING = 1e-3  # by which the log-prob of a certain token may be above 0
+CALLS = 64  # at a time on one server, because the logits of prompts need much memory
 
 
 class PromptLogprobs:
@@ -52,9 +52,9 @@ class PromptLogprobs:
         await self.servers.close()
 
     async def _logprobs(self, text: EncodedText) -> np.ndarray:
-        """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` is of this text alone."""
+        """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` concerns this text only."""
         body = {"model": self.model, "prompt": text.ids.tolist(), "max_tokens": 1, "temperature": 0.0}
-        answer = await self.servers.post("/completions", body | {"prompt_logprobs": 0})  # 0: of the token alone
+        answer = await self.servers.post("/completions", body | {"prompt_logprobs": 0})  # 0: none of other tokens
         (choice,) = answer.get("choices") or [{}]
         tokens = choice.get("prompt_logprobs")
         if tokens is None:

@@ -24,12 +24,12 @@ from sweet_rl.models.settings import LOOPBACK, base_url
 from sweet_rl.runs.errors import UserError, masked, register_key
 
 logger = logging.getLogger(__name__)
-ATTEMPTS = 3  # calls for one reply that time out, cannot be read, or fail on several servers
+ATTEMPTS = 3  # for one reply, over all servers; failures of WAITED_FOR do not count
 OPEN_SERVERS = ("vllm", "sglang")  # as they name themselves in their lists of models
-RETRIES = 10  # of openai's client, if there is one server; with several another one is asked sooner
+RETRIES = 10  # of openai's client for a single server; 2 for several, because another one can be asked
 LONGEST_PAUSE = 60.0  # seconds
 CONNECT_SECONDS = 30.0
-WAITED_FOR = ("connection", "overloaded")  # for `patience` seconds
+WAITED_FOR = ("connection", "overloaded")  # kinds of failure that a run waits out, for `patience` seconds
 SERVER_FAULTS = (*WAITED_FOR, "timeout", "server")
 NO_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 FILTERED = ("content_filter", "content_policy_violation")
@@ -79,9 +79,9 @@ class Servers:
             self._connections = openai.DefaultAioHttpClient(
                 limits=type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=0),  # 0: no limit beside the slots
                 follow_redirects=False,  # they could name any host
-                mounts=direct,  # whatever HTTP_PROXY says
+                mounts=direct,  # no proxy for this machine, whatever HTTP_PROXY says
             )
-        except Exception as error:  # of what the client reads from the environment, by no common class
+        except Exception as error:  # errors in environment variables have no common class
             read = (name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("SSL_CERT_"))
             raise UserError(f"{' or '.join(read)} cannot be used ({error}): correct or unset it.") from error
         settings: dict[str, Any] = {
@@ -98,7 +98,7 @@ class Servers:
         self._options: Any = {} if api_key else {"headers": dict.fromkeys(headers, openai.Omit())}
         self._answered = 0.0  # time of the last answer
         self._checked: asyncio.Task[None] | None = None
-        self.owners: set[str] = set()  # of the model, where servers list it
+        self.owners: set[str] = set()  # `owned_by` of the model in the servers' lists
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON object with which a server answers.
@@ -220,7 +220,7 @@ class Servers:
 def model_error(error: Exception, url: str) -> ModelError:
     """Return what a failed request means."""
     text = masked(str(error))[:2000]
-    refused = type(error.__cause__).__name__ == "ConnectTimeout"  # which the transport makes of every failed connection
+    refused = type(error.__cause__).__name__ == "ConnectTimeout"  # our transport's for any failed connection
     if isinstance(error, openai.APITimeoutError | TimeoutError) and not refused:
         return ModelError("timeout", f"no answer from {url} within the time limit (--timeout).", True)
     if isinstance(error, openai.APIConnectionError):

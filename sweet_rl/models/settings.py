@@ -14,7 +14,7 @@ from sweet_rl.runs.errors import UserError, register_key
 HOSTED = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # what else is given may be a key itself: it is not shown
+NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # anything else may be a key, so it is not shown
 
 Attention = Literal["flex", "masked", "plain"]
 
@@ -65,7 +65,7 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         if self.hostname or self.engine == "openai" or (self.api_key_variable or "") in os.environ:
-            self.server()  # from now on the key is in no text
+            self.server()  # registers the key, so that it is masked
 
     def server(self) -> tuple[list[str], str | None]:
         """Return the base URLs of the servers, none without a hostname, and the key that they get."""
@@ -77,10 +77,10 @@ class CallSettings:
     """How calls are made, the same for all models of a run. No reply depends on these settings.
 
     Attributes:
-        timeout: Seconds within which a server must have answered a request, tried again if it fails at once; then the
-            request is made again, at most twice.
-        patience: Seconds without any server that answers, or with a rate limit for all calls, after which the run
-            stops; the same command continues it.
+        timeout: Seconds that a server has to answer a request, with the client's retries. After a time-out the request
+            is made again, at most twice.
+        patience: Seconds without an answered call (no server answers, or all limit the rate) after which the run
+            stops. The same command continues it.
         endpoint_concurrency: Largest number of calls that one server has in progress.
         cache: Folder in which model calls are stored and looked up.
     """
@@ -125,16 +125,16 @@ def base_url(hostname: str) -> str:
 
 
 def server_and_key(hostnames: str | None, variable: str | None) -> tuple[list[str], str | None]:
-    """Return the base URLs of a list with commas (none: OpenAI's own API), and the key for these servers.
+    """Return the base URLs in a comma-separated list (empty: OpenAI's own API), and the key for these servers.
 
-    The key is that of the variable, or without one the key of OpenAI for its own API alone.
+    Without a variable only OpenAI's own API gets a key, that in OPENAI_API_KEY.
 
     Raises:
         UserError: A name is no server, the variable is not set, or its value cannot be sent. It is not shown.
     """
     _check_no_secret(hostnames or "")
     urls = [base_url(name) for name in (hostnames or "").split(",") if name.strip()]
-    if hostnames and not urls:  # of two variables that are not set: OpenAI would be asked in their place
+    if hostnames and not urls:  # "$A,$B" with both unset: OpenAI would be asked instead
         raise UserError(
             f"{hostnames!r} names no server: give host, host:port or a full URL, or leave the hostname out."
         )

@@ -34,9 +34,9 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import context_length, freeze, load_weights
 from sweet_rl.runs.errors import UserError, first_line, read_by_library
 
-TOLERANCE = 0.2  # of the largest logit, between a row of a batch and itself alone; a wrong mask is off by far more
+TOLERANCE = 0.2  # of the largest logit: by which a row may differ in a batch and alone; a wrong mask gives more
 COLUMN_STEP = 64
-Pairs = list[tuple[torch.Tensor, ...]]  # keys and values of one text, [heads, tokens, size] each, per layer
+KeyValues = list[tuple[torch.Tensor, ...]]  # keys and values of one text, [heads, tokens, size] each, per layer
 
 
 class TransformersModel:
@@ -59,7 +59,7 @@ class TransformersModel:
     ) -> TransformersModel:
         """Load a checkpoint, by default onto the GPU if there is one.
 
-        Its numbers are by default as in the checkpoint, on a CPU float32, because bfloat16 is slower on most.
+        The default of `dtype` is that of the checkpoint, on a CPU float32, because most CPUs are slow in bfloat16.
         """
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         chat = ChatFormat.from_pretrained(path)
@@ -113,7 +113,7 @@ class Request:
     Attributes:
         future: Gets the finished rows in order, or an error.
         ended: The number of rows that are finished.
-        known: Number of the prompt's first tokens whose keys and values are in `pairs`.
+        known: Number of the prompt's first tokens whose keys and values are in `key_values`.
     """
 
     ids: list[int]
@@ -122,7 +122,7 @@ class Request:
     rows: list[Row] = field(default_factory=list)
     ended: int = 0
     known: int = 0
-    pairs: Pairs = field(default_factory=list)
+    key_values: KeyValues = field(default_factory=list)
 
     @property
     def new_ids(self) -> list[int]:
@@ -246,7 +246,7 @@ class GenerationEngine:
             needed = rows * (columns + 1 + COLUMN_STEP)
             if (self.rows or joining) and (rows > self.max_rows or needed > self.cache.capacity):
                 break
-            request.known, request.pairs = self.prefixes.take(request.ids)
+            request.known, request.key_values = self.prefixes.take(request.ids)
             joining.append(request)
         return joining
 
@@ -266,8 +266,8 @@ class GenerationEngine:
         self.cache.reserve(low + samples, max(width, *(row.length for row in self.rows), 0), used=low)
         for place, request in enumerate(group, low):
             if request.known:
-                self.cache.write_row(place, request.pairs)
-                request.pairs = []
+                self.cache.write_row(place, request.key_values)
+                request.key_values = []
         logits = self._forward(low, [request.new_ids for request in group], [len(request.ids) for request in group])
         source = [place for place, request in enumerate(group) for _ in range(request.sampling.n)]
         if samples > len(group):
@@ -374,7 +374,7 @@ def _layer_windows(model: Any) -> dict[str, int | None]:
 
 
 def cannot_sample(model: Any, error: Exception | None = None) -> UserError:
-    """The error for a model that cannot be sampled from in this process, or of a trial pass for want of memory."""
+    """The error for a model that cannot be sampled from in this process; `error` is that of its trial pass."""
     trial = f" (a trial pass failed: {first_line(error)})" if error else ""
     return UserError(
         f"{type(model).__name__} cannot be sampled from in this process{trial}, which needs one plain key-value cache "
@@ -412,7 +412,7 @@ class KVCache(Cache):
 
     def reserve(self, rows: int, columns: int, used: int) -> None:
         """Make room for `rows` rows of `columns` columns; the first `used` rows keep their content."""
-        # Of the last layer, which grows last: without memory for all of them, the first ones are larger from then on.
+        # The last layer's, which grows last: if memory runs out, only the first layers have grown.
         have_rows, have_columns = self._layers[-1][0].shape[0], self.scratch + 1
         if rows <= have_rows and columns < have_columns:
             return
@@ -445,13 +445,13 @@ class KVCache(Cache):
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self._window[-1] if self._window else 0
 
-    def read_row(self, row: int, columns: int) -> Pairs:
+    def read_row(self, row: int, columns: int) -> KeyValues:
         """Copies of the keys and values of columns 0..columns-1 of a row, [heads, columns, size] each, per layer."""
         return [tuple(one[row, :, :columns].clone() for one in pair) for pair in self._layers]
 
-    def write_row(self, row: int, pairs: Pairs) -> None:
+    def write_row(self, row: int, key_values: KeyValues) -> None:
         """Write what `read_row` returned into the first columns of a row."""
-        for pair, kept in zip(self._layers, pairs, strict=True):
+        for pair, kept in zip(self._layers, key_values, strict=True):
             for one, old in zip(pair, kept, strict=True):
                 one[row, :, : old.shape[1]] = old
 
@@ -468,28 +468,28 @@ class PrefixCache:
 
     def __init__(self, capacity: int, eos_ids: Collection[int]) -> None:
         self.capacity, self.eos_ids, self.tokens = capacity, eos_ids, 0
-        self._pairs: OrderedDict[tuple[int, ...], Pairs] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, ...], KeyValues] = OrderedDict()
 
-    def keep(self, ids: Sequence[int], pairs: Pairs) -> None:
+    def keep(self, ids: Sequence[int], key_values: KeyValues) -> None:
         """Keep a text without the token that ended it, and drop the oldest texts for which there is no memory."""
         self._drop(tuple(ids))
-        self._pairs[tuple(ids)] = pairs
+        self._kept[tuple(ids)] = key_values
         self.tokens += len(ids)
         while self.tokens > self.capacity:
-            self._drop(next(iter(self._pairs)))
+            self._drop(next(iter(self._kept)))
 
-    def take(self, ids: Sequence[int]) -> tuple[int, Pairs]:
-        """Remove the longest text that `ids` continue; return its number of tokens (0: no text) and its pairs."""
+    def take(self, ids: Sequence[int]) -> tuple[int, KeyValues]:
+        """Remove the longest text that `ids` continue; return its number of tokens (0: none), its keys and values."""
         for end in range(len(ids) - 1, 0, -1):
-            if ids[end] in self.eos_ids and (pairs := self._drop(tuple(ids[:end]))) is not None:
-                return end, pairs
+            if ids[end] in self.eos_ids and (key_values := self._drop(tuple(ids[:end]))) is not None:
+                return end, key_values
         return 0, []
 
-    def _drop(self, ids: tuple[int, ...]) -> Pairs | None:
-        pairs = self._pairs.pop(ids, None)
-        if pairs is not None:
+    def _drop(self, ids: tuple[int, ...]) -> KeyValues | None:
+        key_values = self._kept.pop(ids, None)
+        if key_values is not None:
             self.tokens -= len(ids)
-        return pairs
+        return key_values
 
 
 def sample_tokens(

@@ -15,12 +15,12 @@ from sweet_rl.runs.errors import UserError, first_line
 class VLLMModel:
     """A checkpoint in vLLM's asynchronous engine.
 
-    The engine is started as a server is, with as many sequences at a time, for the longest texts that fit beside the
-    weights; one copy on each visible GPU, unless `engine_settings`, fields of vLLM's AsyncEngineArgs, say otherwise.
+    The engine runs as many sequences at a time as a server of vLLM. Its context is the longest that fits beside the
+    weights. Each visible GPU has a copy. `engine_settings`, fields of vLLM's AsyncEngineArgs, can change all of it.
     """
 
     def __init__(self, path: str, **engine_settings: Any) -> None:
-        import vllm  # noqa: F401  # if it is missing, before anything is computed
+        import vllm  # noqa: F401  # fails now if it is missing, not at the first call
 
         self.path = path
         self.chat = ChatFormat.from_pretrained(path)

@@ -71,7 +71,7 @@ def check_length(tokens: int, context: int | None, where: str, remedy: str = "")
 
 
 def check_whole(name: str | Path) -> None:
-    """Raise UserError for a model of another kind, or for a folder with a file of weights that was cut."""
+    """Raise UserError if the configuration cannot be read, or the model is an adapter or has a cut file of weights."""
     from safetensors import SafetensorError, safe_open
 
     load_config(name)
@@ -115,7 +115,7 @@ def load_weights(
         model, loading = (auto_class or AutoModelForCausalLM).from_pretrained(
             model_path(str(name)), dtype=dtype, output_loading_info=True, **from_pretrained
         )
-    if getattr(model, "_hf_peft_config_loaded", False):  # of the hub: transformers loads the model that it names
+    if getattr(model, "_hf_peft_config_loaded", False):  # from the hub: transformers loads the model that it names
         raise _is_adapter(name)
     if missing := sorted(loading["missing_keys"]):
         raise _cannot_load(
@@ -128,7 +128,7 @@ def load_weights(
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
             module.support_avx512bf16_for_cpu = False
         if isinstance(module, torch.nn.Embedding):
-            module.padding_idx = None  # its row gets no gradients, and in many models the pad is the EOS
+            module.padding_idx = None  # this row would get no gradients; in many models it is the EOS
     return model
 
 
@@ -178,7 +178,7 @@ def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Ten
 def check_finite(name: str | Path, model: torch.nn.Module) -> None:
     """Raise UserError if a weight of the model that was loaded from `name` is NaN or infinite.
 
-    Under ZeRO-3 each process sees its own part of a weight. Weights in 8 bits or fewer are not looked at.
+    Under ZeRO-3 each process sees its own part of a weight. Weights in 8 bits or fewer are not checked.
     """
     import torch
 
@@ -186,7 +186,7 @@ def check_finite(name: str | Path, model: torch.nn.Module) -> None:
         weight = getattr(parameter, "ds_tensor", parameter).detach()
         if not weight.is_floating_point() or weight.itemsize < 2 or weight.is_meta or not weight.numel():
             continue
-        # Both are NaN if one number is. Without memory for a mask, and ten times as fast as torch.isfinite(weight).
+        # One NaN makes both NaN. This needs no memory for a mask and is ten times as fast as torch.isfinite(weight).
         if not torch.isfinite(torch.stack(torch.aminmax(weight))).all():
             raise _cannot_load(
                 name, f"The weight {key} holds NaN or infinity: its training has failed, or the file is damaged."

@@ -166,7 +166,7 @@ class Browser:
             timer.cancel()
 
     def _draw(self, origin: str, scripted: bool) -> Rendered:
-        if scripted:  # others see neither
+        if scripted:  # other pages cannot read history and cookies
             self._devtools("Page.resetNavigationHistory")
             self._devtools("Network.clearBrowserCookies")
         self._driver.get(f"{origin}/")

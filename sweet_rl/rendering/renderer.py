@@ -120,7 +120,7 @@ class PageRenderer(AbstractContextManager):
                 yield waiting.pop(0).result()
 
     def close(self) -> None:
-        """Ends the browsers, those that are drawing as soon as their page is done."""
+        """End the browsers; those that draw finish their page first."""
         with self._lock:
             if self._closed:
                 return

@@ -65,7 +65,7 @@ class PageServer(ThreadingHTTPServer):
             else:
                 super().finish_request(request, client_address)
         except (OSError, ValueError):
-            pass  # the browser closed the connection, or wrote an address that is none
+            pass  # the browser closed the connection, or sent an invalid address
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -96,4 +96,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: what pages ask for is of no interest."""
+        """Log nothing."""

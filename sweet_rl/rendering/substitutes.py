@@ -1,4 +1,4 @@
-"""What a browser gets in place of the network: Tailwind's files and pictures made here. All else is nothing."""
+"""What a browser gets in place of the network: Tailwind's files and pictures made here. Everything else gets a 404."""
 
 import hashlib
 import re

@@ -21,13 +21,13 @@ What holds (Linux with seccomp, root or not, in containers too; `benchmarks/atta
    are allowed, as many as its memory holds, and what `asyncio.run` needs.
 5. Limits per test: `timeout` seconds of CPU time of all threads; ten times as many by the clock. Limits per answer:
    memory, 32 descriptors, 8 MB of a result. After two tests that ran out of time the others are not run.
-6. The environment (but for the hash seed and `sandbox.ENVIRONMENT`), command line and inherited descriptors are gone.
+6. The environment (except the hash seed and `sandbox.ENVIRONMENT`), command line and inherited descriptors are gone.
 
 If a server ends while it runs an answer, the answer is run once more on a new one. An answer that has no module or file
 that it needs fails with `missing module` or `forbidden`, which the summary of an evaluation counts.
 
-`--sandbox none` runs answers as plain processes: points 4 to 6 do not hold but for the time, and an answer can do what
-you can do. Every grade records it.
+`--sandbox none` runs answers as plain processes: points 4 to 6 do not hold, except for the time, and an answer can do
+what you can do. Every grade records it.
 
 Not covered: faults of the kernel; side channels (timing, CPU load); notes that one test of an answer leaves in memory
 for the next (a test that leaves a name in a loaded module makes the next one run in a new child); the memory of the

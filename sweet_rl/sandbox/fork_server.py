@@ -116,7 +116,7 @@ def failure(reason: str, error: BaseException) -> str:
 
 
 def start_child(connection: int, install, cpu_seconds: int, loaded: list[dict]) -> None:
-    """Keep one descriptor above 2, the socket of this child, tell the grading process who it is, and run the job."""
+    """Keep one descriptor above 2, the socket of this child; send the process id, and run the job."""
     os.dup2(connection, CONNECTION)
     os.closerange(CONNECTION + 1, 2 * confine.OPEN_FILES)
     if install is None:  # --sandbox none

@@ -1,4 +1,4 @@
-"""The grading process's end: hand an answer to a child of a fork server, read its results, count its time.
+"""Client of the fork server: hand an answer to one of its children, read the results, limit the time.
 
 `sweet_rl/sandbox/__init__.py` says what is promised.
 """
@@ -38,13 +38,13 @@ REASONS = {"exception", "memory", "unserialisable", "forbidden", "missing module
 NO_RESULT = ("unserialisable", "the process wrote something that is no result")
 MAX_RESULT_BYTES = 8 << 20
 TOO_LONG = ("output", f"a result of more than {MAX_RESULT_BYTES >> 20} MB")
-MAX_TIMEOUTS = 2  # tests of an answer that may run out of time before the others are not run any more
+MAX_TIMEOUTS = 2  # after so many tests that ran out of time, the answer's other tests are not run
 CLOCK_FACTOR = 10  # seconds by the clock for each second of CPU time
 POLL_SECONDS = 0.02  # between two looks at a child's clocks
-HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)  # on Linux a reader is woken when the child ends only
+HUNG_UP = getattr(select, "POLLRDHUP", select.POLLIN)  # on Linux: wake the reader only when the child ends
 START_SECONDS = 300  # in which a fork server loads its modules
 CONTROL_SECONDS = 60  # in which it forks
-PID_BYTES = 10  # the process id of a child is the first that it sends
+PID_BYTES = 10  # a child first sends its process id
 REMEDY = "It needs Linux with seccomp. Elsewhere grade in a container, and there, if need be, with --sandbox none."
 
 Outcome = tuple[str, "bytes | str"]
@@ -159,8 +159,8 @@ class Sandbox:
 
     def _run_child(self, job: Job, first: int) -> tuple[list[Outcome], Outcome | None]:
         """Outcomes of the tests from `first` on that one child finished, and how the next one ended it (None: all are
-        finished). The child is killed in the end. The server reaps it when it has forked the next one, so until then
-        its id is no other process's."""
+        finished). The child is killed in the end. The server reaps it after its next fork, so its id is not reused
+        before that."""
         connection, theirs = socket.socketpair()
         with connection:
             with theirs:

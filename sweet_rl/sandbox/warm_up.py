@@ -6,7 +6,7 @@ called once. Loaded by the fork server (`fork_server.py`), which knows nothing o
 
 import sys
 
-KEPT: list = []  # what a cache holds weakly
+KEPT: list = []  # what a library's cache holds only weakly
 
 
 def load(names: list[str]) -> None:

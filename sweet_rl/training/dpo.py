@@ -55,12 +55,12 @@ def preference_objective(
         }
 
     def losses(logps: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        places = batch["text"], batch["turn"], len(batch["starts"]), batch["pairs"]
+        places = batch["text_of_token"], batch["turn_of_token"], len(batch["starts"]), batch["pairs"]
         return preference_losses(logps, batch["reference"], *places, how)
 
     def losses_and_kl(outputs: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         loss, figures = losses(outputs[:, 0], batch)
-        places = batch["text"], batch["turn"], len(batch["starts"]), batch["pairs"]
+        places = batch["text_of_token"], batch["turn_of_token"], len(batch["starts"]), batch["pairs"]
         kl = kl_penalty(outputs[:, 1], *places, how.normalization)
         return loss + how.kl_coef * kl, figures | {"kl": kl}
 

@@ -56,7 +56,7 @@ def value_objective(examples: Examples, how: ValueSettings, share: bool) -> Obje
         return batch | {"labels": torch.tensor([examples.labels[i] for i in indices]), "items": len(indices)}
 
     def losses(values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        return value_classification_losses(values, batch["value_text"], batch["labels"])
+        return value_classification_losses(values, batch["text_of_value"], batch["labels"])
 
     return Objective(collate, losses, turn_values)
 
@@ -71,7 +71,7 @@ def value_preference_objective(examples: Examples, how: ValueSettings, make_batc
 
     def losses(values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         num_texts = len(batch["starts"])
-        return value_preference_losses(values, batch["value_text"], num_texts, batch["pairs"], how.beta)
+        return value_preference_losses(values, batch["text_of_value"], num_texts, batch["pairs"], how.beta)
 
     return Objective(collate, losses, turn_values)
 

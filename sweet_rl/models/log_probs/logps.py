@@ -25,11 +25,11 @@ from sweet_rl.models.log_probs.projection import (
 from sweet_rl.models.log_probs.rows import EncodedText, group_indices, lay_out
 from sweet_rl.models.weights import check_length, context_length
 
-ROW_TOKENS = 16384  # of a row; the mask of a longer one would need gigabytes
+ROW_TOKENS = 16384  # of one row at most; the mask of a longer row would need gigabytes
 
 
 def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
-    """The model's logits for the rows of `lay_out`; the caller defines them by `projection_replaced`.
+    """Run the model on rows of `lay_out`; return its logits, or what `projection_replaced` puts in their place.
 
     Entries of batch["model_inputs"] are passed to the model too. "inputs_embeds" and "rope_positions" replace the ids
     and their positions. Raises UserError if a text is longer than the model's context.
@@ -48,7 +48,7 @@ def run_rows(model: torch.nn.Module, batch: dict[str, Any]) -> Tensor:
 
 def scored_positions(hidden: Tensor, batch: dict[str, Any]) -> Tensor:
     """hidden [R, L, H] -> [S, H], the hidden states that predict the trained tokens of a batch of `rows.lay_out`."""
-    # A model on several GPUs ends on another one than it begins.
+    # In a model on several GPUs the last layer can be on another one than the batch.
     return hidden[batch["rows"].to(hidden.device), batch["columns"].to(hidden.device)]
 
 
@@ -96,7 +96,7 @@ def batches_by_tokens(texts: Sequence[EncodedText], token_budget: int) -> list[l
 
 
 def on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The batch with its tensors on `device`, those in dictionaries of it too."""
+    """The batch with its tensors on `device`, also those in nested dictionaries."""
 
     def moved(value: Any) -> Any:
         if isinstance(value, dict):

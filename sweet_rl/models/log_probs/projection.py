@@ -30,9 +30,9 @@ def unwrapped(model: torch.nn.Module) -> PreTrainedModel:
 
 
 class _WideProduct(torch.autograd.Function):
-    """hidden [S, H] @ weight [V, H].T in float32, of the same reduced precision both; gradients as of a plain product.
+    """hidden [S, H] @ weight [V, H].T, both of one reduced precision, as float32; gradients as of a plain product.
 
-    A plain product of bfloat16 rounds the logits: by up to 1/16 where they are above 16.
+    A plain product in bfloat16 rounds the logits: by up to 1/16 if they are between 16 and 32.
     """
 
     @staticmethod

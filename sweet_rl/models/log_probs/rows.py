@@ -112,9 +112,9 @@ def group_indices(keys: Iterable[Hashable]) -> list[list[int]]:
 
 
 def blocks_of(
-    texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, whole: bool = False
+    texts: Sequence[EncodedText], share_prompts: bool, row_tokens: int, feed_last: bool = False
 ) -> list[list[int]]:
-    """Indices of texts that share a prompt, cut if a block would pass `row_tokens`; `whole` as in `lay_out`."""
+    """Group texts by prompt and return their indices; a group is split at `row_tokens`. `feed_last`: see `lay_out`."""
     if not share_prompts:
         return [[i] for i in range(len(texts))]
     blocks = []
@@ -122,7 +122,7 @@ def blocks_of(
         block: list[int] = []
         length = 0
         for i in members:
-            completion = len(texts[i]) - (not whole) - texts[i].prompt_length
+            completion = len(texts[i]) - (not feed_last) - texts[i].prompt_length
             if block and length + completion > row_tokens:
                 blocks.append(block)
                 block = []
@@ -152,7 +152,7 @@ def pack(lengths: Sequence[int], row_tokens: int) -> list[tuple[int, int]]:
 
 
 def lay_out(
-    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048, whole: bool = False
+    texts: Sequence[EncodedText], share_prompts: bool = True, row_tokens: int = 2048, feed_last: bool = False
 ) -> dict[str, Any]:
     """Rows for `completion_logps`.
 
@@ -161,7 +161,7 @@ def lay_out(
         share_prompts: Whether texts with the same prompt share a block; if not, each text has a row of its own, for
             plain causal attention.
         row_tokens: Number of tokens per row. A block that would pass it is continued in another, its prompt repeated.
-        whole: Whether the last token of each text goes through the model too; if not, it is only predicted.
+        feed_last: Whether the last token of each text goes through the model too; if not, it is only predicted.
 
     Returns:
         int64 tensors:
@@ -169,16 +169,17 @@ def lay_out(
           blocks                   [R, L], block number, -1 for padding
           completions              [R, L], 0 for a prompt, 1.. for the completions of a block
           rows, columns, targets   [S], the place at which each trained token is predicted, and its id
-          text, turn               [S], the text and the turn of each trained token, numbered through the batch
+          text_of_token            [S], the text of each trained token, numbered through the batch
+          turn_of_token            [S], its turn, numbered through the batch
           starts                   [N, 3], each text's row, first column, and first column of its completion
         and `layout`, the tuple of Blocks (None without shared prompts). The S trained tokens are in the order of
         `texts`.
     """
 
     def fed(text: EncodedText) -> int:
-        return len(text) - (not whole)
+        return len(text) - (not feed_last)
 
-    blocks = blocks_of(texts, share_prompts, row_tokens, whole)
+    blocks = blocks_of(texts, share_prompts, row_tokens, feed_last)
     lengths = [texts[b[0]].prompt_length + sum(fed(texts[i]) - texts[i].prompt_length for i in b) for b in blocks]
     places = pack(lengths, row_tokens) if share_prompts else [(row, 0) for row in range(len(blocks))]
     width = max(start + length for (_, start), length in zip(places, lengths, strict=True))
@@ -217,8 +218,8 @@ def lay_out(
         "rows": np.concatenate(rows),
         "columns": np.concatenate(columns),
         "targets": np.concatenate([text.ids[text.targets] for text in texts]).astype(np.int64),
-        "text": np.repeat(np.arange(len(texts)), [len(text.targets) for text in texts]),
-        "turn": np.concatenate([text.turns + before for text, before in zip(texts, turns_before, strict=False)]),
+        "text_of_token": np.repeat(np.arange(len(texts)), [len(text.targets) for text in texts]),
+        "turn_of_token": np.concatenate([text.turns + n for text, n in zip(texts, turns_before, strict=False)]),
         "starts": starts,
     }
     import torch  # here, because steps that only make texts import this file and need no torch
@@ -227,6 +228,6 @@ def lay_out(
     return tensors | {"layout": tuple(layout) if share_prompts else None}
 
 
-def sum_by_text(values: Tensor, text: Tensor, texts: int) -> Tensor:
-    """The sum of each text's values, [texts]: values [S], text int64 [S] the text of each value, from 0."""
-    return values.new_zeros(texts).index_add(0, text, values)
+def sum_by_text(values: Tensor, text_of_value: Tensor, num_texts: int) -> Tensor:
+    """values [S], text_of_value int64 [S] in 0..num_texts-1 -> the sum of each text's values, [num_texts]."""
+    return values.new_zeros(num_texts).index_add(0, text_of_value, values)

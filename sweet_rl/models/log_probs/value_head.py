@@ -44,9 +44,9 @@ def attach_value_head(model: nn.Module, seed: int = 0, dtype: torch.dtype | None
     Args:
         model: Causal language model.
         seed: Random seed of the weights.
-        dtype: Data type of the weights; default: float32, or float64 if the model is. In bfloat16 they cannot take
-            steps as small as the learning rate, unless the optimizer steps a float32 copy, as DeepSpeed does, which
-            also wants one data type for all weights.
+        dtype: Data type of the weights; default: float32, or float64 if the model is. In bfloat16 steps as small
+            as the learning rate are rounded away, unless the optimizer steps a float32 copy, as DeepSpeed does.
+            DeepSpeed also needs one data type for all weights.
     """
     inner = unwrapped(model)
     width = inner.config.get_text_config().hidden_size
@@ -100,18 +100,18 @@ def value_batch(
 
     Returns:
         The entries of `lay_out`, and for the T values
-          spans       T tuples: the row, the first column and the one behind the last of the prompt, and those of the
-                      completion up to the end of the turn
-          value_text  int64 [T], the text of each value
+          spans          T tuples: row, start and end of the prompt, start of the completion, end of the turn; an end
+                         is the column behind the last one
+          text_of_value  int64 [T], the text of each value
     """
-    batch = lay_out(texts, share, row_tokens, whole=True)
+    batch = lay_out(texts, share, row_tokens, feed_last=True)
     spans, owners = [], []
     for number, (text, (row, start, completion)) in enumerate(zip(texts, batch["starts"].tolist(), strict=True)):
         for end in _ends(text, unit):
             behind = text.prompt_length
             spans.append((row, start, start + behind, completion, completion + end - behind))
             owners.append(number)
-    return batch | {"spans": tuple(spans), "value_text": torch.tensor(owners)}
+    return batch | {"spans": tuple(spans), "text_of_value": torch.tensor(owners)}
 
 
 def _ends(text: EncodedText, unit: str) -> list[int]:

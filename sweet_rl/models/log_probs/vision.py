@@ -46,7 +46,7 @@ def load_vision_weights(path: str, dtype: torch.dtype = torch.float32) -> torch.
 def load_vision_frozen(
     path: str, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
 ) -> torch.nn.Module:
-    """The vision-language model at `path` for scoring (`load.freeze`)."""
+    """The vision-language model at `path` for scoring (`weights.freeze`)."""
     return freeze(load_vision_weights(path, dtype), device)
 
 
@@ -149,7 +149,7 @@ def _candidates_batch(
 ) -> dict[str, Any]:
     """A `value_batch` of one row: a prompt with one picture, and all the texts that go on from there.
 
-    The model would take such rows apart by itself wrongly: its embeddings and positions are made here.
+    The model itself would give such rows wrong positions: embeddings and positions are computed here.
     """
     inner: Any = unwrapped(model)
     batch = on_device(value_batch(texts, share=True, row_tokens=sum(map(len, texts)), unit="trajectory"), device)

@@ -134,8 +134,8 @@ class ChatFormat:
         return self._parts(messages, tokenizer)
 
     def dialogue(self, messages: Messages, tokenizer: str | None = None) -> list[Part]:
-        """What training sees of messages of which the last one is the assistant's, which ends with the EOS that it
-        produced. Arguments as in `prompt`."""
+        """What training sees of messages that end with a turn of the assistant. That turn ends with an EOS only if the
+        model produced one. Arguments as in `prompt`."""
         if not messages or messages[-1]["role"] != "assistant":
             raise ValueError("a dialogue ends with a message of the assistant")
         return self._parts(messages, tokenizer)
@@ -157,7 +157,7 @@ class ChatFormat:
         """
         ids: list[int] = []
         train: list[bool] = []
-        texts: list[tuple[str, bool]] = []  # behind `before`, not tokenised yet, and whether they are trained
+        texts: list[tuple[str, bool]] = []  # (text, trained) behind `before`, not tokenised yet
         before = ""
 
         def add_texts() -> None:
@@ -257,7 +257,7 @@ class ChatFormat:
                 raise self._changes(text[place:], reply + after)
             place += len(shown) + len(after)
             before = parts[-1]["text"]
-            if self.lead and before.endswith(self.lead):  # behind the prompt: the model samples it
+            if self.lead and before.endswith(self.lead):  # no part of the prompt: the model samples it
                 parts[-1] = {**parts[-1], "text": before.removesuffix(self.lead)}
                 shown = self.lead + shown
             last, marker = number == len(turns) and not prompt, ""
@@ -305,7 +305,7 @@ class ChatFormat:
         """The text of a reply without ids: without the marker that ended it, and without reasoning."""
         text = message["content"]
         if message.get("finish_reason") and message.get("output") is not None and not message.get("templated"):
-            text = message["output"]  # released files have no finish_reason, and another family's marker in the output
+            text = message["output"]  # without finish_reason (released files) it may end with another family's marker
         if without_thinking(text) != text:
             text = message["content"]
         if without_thinking(text) != text:
@@ -376,7 +376,7 @@ class ChatFormat:
         self._end = re.compile(rf"(?:\s*|{re.escape(self._tail)})(?:{_any_of(self._eos.values()).pattern})")
 
         bos = tokenizer.bos_token
-        # In ChatML the tokenizer's BOS can be a turn marker, which is none.
+        # In ChatML the tokenizer's BOS can be a turn marker, which is no BOS.
         is_bos = bool(bos) and (tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id] or second.count(bos) == 1)
         self.bos_text: str = bos if is_bos and opening.startswith(bos) else ""
         header = commonprefix([before, second.rpartition("Question2")[2]]).strip()
@@ -419,7 +419,7 @@ class ChatFormat:
         return ids, places
 
     def _tokenize_piece(self, before: str, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        # Behind another text if the two share a token, because many tokenizers put a space before a text's beginning.
+        # Tokenise behind a head that shares no token with the text: many tokenizers put a space at a text's beginning.
         for head in (before, ".", "\n", "a", ""):
             head_ids = self.tokenizer(head, add_special_tokens=False)["input_ids"]
             whole = self.tokenizer(head + text, add_special_tokens=False, return_offsets_mapping=True)
@@ -438,7 +438,7 @@ def parts_text(parts: Sequence[Part]) -> str:
 
 
 def spoken_candidates(record: TurnCandidates) -> list[str]:
-    """What others see of each candidate: without its reasoning, and empty if a limit cut that (`without_thinking`)."""
+    """What others see of each candidate: without its reasoning; empty if a limit cut the reasoning."""
     prompt = record.input if isinstance(record.input, str) else parts_text(record.input)
     reasons = record.additional_finish_reasons or ["stop"] * len(record.additional_outputs)
     pairs = zip(record.additional_outputs, reasons, strict=True)

@@ -41,7 +41,7 @@ class TextMarkup:
     """What is given about the texts of trajectories without parts.
 
     Attributes:
-        chat: Chat format that renders a trajectory, unless its text is written in the markup of `chat`.
+        chat: Chat format that renders trajectories. Released text in its own markup is taken as it is.
         response_template: Markup that opens the agent's turns in released files. By default that of `chat`; without
             it Llama 3 and ChatML are recognised.
         eos_text: Markup that ends a turn in released files. The default is that of the family of the header.
@@ -161,7 +161,7 @@ def check_turn_ends(parts: Sequence[Part], chat: ChatFormat, where: str) -> None
 
 
 def refuse_unasked(trajectory: Trajectory, place: int) -> NoReturn:
-    """Raise RecordError: no chat format has a prompt for a message of the agent that follows none of the human."""
+    """Raise RecordError: a message of the agent without one of the human before it has no prompt."""
     raise RecordError(
         f"{trajectory.place('dialogue')}, dialogue_history[{place}]: a message of the agent without one of the human "
         "before it, so there is no prompt for it. Join two messages of the agent in a row, and leave out one with "
@@ -177,14 +177,14 @@ def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
     chat, header, eos, bos = texts.chat, texts.response_template, texts.eos_text, texts.bos_text
     if header is not None:
         return given_markup(header, chat, eos, bos)
-    if row.get("finish_reason"):  # a row of ours, which says how a turn ended
+    if row.get("finish_reason"):  # written by this package, not released
         return None
     found = recognised(row["input"], Markup.of(chat) if chat else None)
     return found and Markup(found.header, eos or found.eos, found.bos if bos is None else bos)
 
 
 def given_markup(header: str, chat: ChatFormat | None, eos: str | None = None, bos: str | None = None) -> Markup:
-    """The markup of texts by the header of the agent's turns; what else is not given is that of the header's family.
+    """The markup of texts whose turns open with `header`; EOS and BOS are by default those of the header's family.
 
     A header of an unknown family is taken for one of the model's. Raises UserError if the text that ends a turn is not
     known.

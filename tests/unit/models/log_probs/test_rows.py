@@ -33,8 +33,8 @@ def test_every_trained_token_is_predicted_from_the_position_before_it():
     assert batch["targets"].tolist() == [7, 8, 9, 1, 3, 4, 3]
     assert batch["rows"].tolist() == [0, 0, 0, 0, 0, 0, 1]
     assert batch["columns"].tolist() == [1, 2, 3, 1, 5, 6, 2]
-    assert batch["text"].tolist() == [0, 0, 0, 1, 1, 1, 2]
-    assert batch["turn"].tolist() == [0, 0, 0, 1, 2, 2, 3]
+    assert batch["text_of_token"].tolist() == [0, 0, 0, 1, 1, 1, 2]
+    assert batch["turn_of_token"].tolist() == [0, 0, 0, 1, 2, 2, 3]
 
 
 def test_rows_are_filled_up_to_the_budget_of_tokens():
@@ -46,7 +46,7 @@ def test_rows_are_filled_up_to_the_budget_of_tokens():
 
 
 def test_the_last_token_goes_through_the_model_only_where_it_is_asked_for():
-    batch = lay_out([A, B], whole=True)
+    batch = lay_out([A, B], feed_last=True)
     assert batch["input_ids"].tolist() == [[5, 6, 7, 8, 9, 1, 2, 3, 4]]
     assert batch["starts"].tolist() == [[0, 0, 2], [0, 0, 5]]
     assert batch["layout"] == (Block(0, 0, 2, (3, 4)),)
