@@ -50,7 +50,7 @@ def main(
         output_path: Trajectories, JSONL; a manifest is written beside it.
         task_type: Domain, as for simulate_interactions.py.
     """
-    selector = best_of_n(critic.chosen)
+    selector = best_of_n(critic.chosen, sampling.temperature)
     domain = load_domain(task_type, protocol)
     simulation = Simulation(domain, players, collection, sampling, agent, env, calls, human, pages, selector)
     simulation.run(input_path, output_path, step)

@@ -14,8 +14,9 @@ from sweet_rl.models.base import Completion, Message
 from sweet_rl.runs.records import Part, Task, TurnCandidates
 
 
-def best_of_n(critic: ChosenCritic) -> SelectorSettings:
-    """How dialogues choose the best of several candidates by a critic."""
+def best_of_n(critic: ChosenCritic, temperature: float) -> SelectorSettings:
+    """How dialogues choose the best of several candidates, sampled at a temperature, by a critic."""
+    critic.check_temperature(temperature, "--temperature")
     return SelectorSettings(critic.to_settings(), critic.inputs(), lambda: BestCandidate(critic.load()))
 
 

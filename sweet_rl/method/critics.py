@@ -155,6 +155,16 @@ class ChosenCritic:
         """Load the critic. Raises UserError if a model is not there."""
         return CheckedCritic(self.kind.load(self.settings), self.critic_type)
 
+    def check_temperature(self, temperature: float, where: str) -> None:
+        """Raise UserError, naming `where`, if the reference is the log-probs of sampling at a temperature other than 1,
+        which are not the model's."""
+        sampled = isinstance(self.settings, SweetSettings) and self.settings.reference_kind == "sampled"
+        if sampled and temperature != 1.0:
+            raise UserError(
+                f"{where}: candidates sampled at temperature {temperature} have log-probs that are not the model's. "
+                "Give the reference seed_without_c, or sample at temperature 1."
+            )
+
     def to_settings(self) -> dict[str, Any]:
         """What the scores depend on, for a manifest. The content of a user's file is one of `inputs`."""
         settings = self.settings

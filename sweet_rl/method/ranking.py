@@ -9,7 +9,7 @@ from itertools import islice
 
 from sweet_rl.method.advantage import order_by_score
 from sweet_rl.method.critics import ChosenCritic
-from sweet_rl.method.sweet_critic import ScoringModel, SweetSettings
+from sweet_rl.method.sweet_critic import ScoringModel
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.manifest import read_manifest
 from sweet_rl.runs.records import TurnCandidates, read_records
@@ -61,22 +61,16 @@ def rank_file(
 
             if (gpus := torch.cuda.device_count()) > 1:
                 print(f"this process ranks on one of {gpus} GPUs; docs/train.md shows how each ranks a part")
-        if isinstance(critic.settings, SweetSettings) and critic.settings.seed_model is None:
-            _check_temperature(input_path)
+        critic.check_temperature(_sampling_temperature(input_path), input_path)
         asyncio.run(_rank(run, records, critic, place_answers))
         run.sort(record.id for record in records)
         return run.finish(summary)
 
 
-def _check_temperature(path: str) -> None:
-    """Raise UserError if the log-probs of sampling in a file of candidates are not those of the model itself."""
+def _sampling_temperature(path: str) -> float:
+    """The temperature at which the candidates of a file were sampled, by its manifest; 1 if that does not say it."""
     manifest = read_manifest(path)
-    temperature = (manifest["settings"].get("sampling") or {}).get("temperature", 1.0) if manifest else 1.0
-    if temperature != 1.0:
-        raise UserError(
-            f"{path}: its candidates were sampled at temperature {temperature}, so that the log-probs of sampling are "
-            "not the model's. Give --reference seed_without_c, or sample at temperature 1."
-        )
+    return (manifest["settings"].get("sampling") or {}).get("temperature", 1.0) if manifest else 1.0
 
 
 async def _rank(run: Run, records: Sequence[TurnCandidates], critic: ChosenCritic, place_answers: bool) -> None:

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from sweet_rl.method.best_of_n import best_of_n
 from sweet_rl.method.critics import CheckedCritic, ChosenCritic, CriticFlags
 from sweet_rl.method.ranking import rank_file
 from sweet_rl.method.sweet_critic import seed_of
@@ -196,3 +197,9 @@ def test_what_a_file_raises_is_its_own_error_and_the_same_command_goes_on(tmp_pa
     mended.touch()
     rank_file(ChosenCritic(str(path)), source, str(out))
     assert [record.id for record in read_records(out, TurnCandidates)] == ["0", "1", "2"]
+
+
+def test_log_probs_of_sampling_are_a_reference_at_temperature_1_only():
+    with pytest.raises(UserError, match="--temperature: .* temperature 0.3"):
+        best_of_n(ChosenCritic("log_ratio", {"model_id": "m"}), 0.3)
+    assert best_of_n(ChosenCritic("pmi", {"model_id": "mini"}), 0.3).settings["critic_type"] == "pmi"
