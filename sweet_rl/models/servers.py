@@ -82,7 +82,9 @@ class Servers:
                 mounts=direct,  # no proxy for this machine, whatever HTTP_PROXY says
             )
         except Exception as error:  # errors in environment variables have no common class
-            read = (name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("SSL_CERT_"))
+            read = [name for name in os.environ if name.upper().endswith("_PROXY") or name.startswith("SSL_CERT_")]
+            if not read:
+                raise
             raise UserError(f"{' or '.join(read)} cannot be used ({error}): correct or unset it.") from error
         settings: dict[str, Any] = {
             "api_key": api_key or "none",
