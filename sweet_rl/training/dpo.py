@@ -54,14 +54,15 @@ def preference_objective(
             "items": len(pairs),
         }
 
+    def places(batch: dict) -> tuple[torch.Tensor, torch.Tensor, int, torch.Tensor]:
+        return batch["text_of_token"], batch["turn_of_token"], len(batch["starts"]), batch["pairs"]
+
     def losses(logps: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        places = batch["text_of_token"], batch["turn_of_token"], len(batch["starts"]), batch["pairs"]
-        return preference_losses(logps, batch["reference"], *places, how)
+        return preference_losses(logps, batch["reference"], *places(batch), how)
 
     def losses_and_kl(outputs: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         loss, figures = losses(outputs[:, 0], batch)
-        places = batch["text_of_token"], batch["turn_of_token"], len(batch["starts"]), batch["pairs"]
-        kl = kl_penalty(outputs[:, 1], *places, how.normalization)
+        kl = kl_penalty(outputs[:, 1], *places(batch), how.normalization)
         return loss + how.kl_coef * kl, figures | {"kl": kl}
 
     if frozen is None:
