@@ -10,6 +10,7 @@ from sweet_rl.models.log_probs.logps import completion_logps
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.log_probs.value_head import attach_value_head, load_value_model
 from sweet_rl.models.weights import load_weights
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.lora import merge_adapter, with_adapter
 from tests.support.tiny_models import tiny_model
 from tests.unit.models.log_probs.test_logps import dialogue_texts
@@ -49,6 +50,13 @@ def test_rank_scale_and_seed_are_those_asked_for_and_only_adapter_and_value_head
         return next(parameter for name, parameter in named if "lora_A" in name)
 
     assert torch.equal(first(0), first(0)) and not torch.equal(first(0), first(1))
+
+
+@pytest.mark.parametrize("module", ["lm_head", "embed_tokens"])
+def test_an_adapter_on_a_matrix_that_is_embeddings_and_head_is_refused(module):
+    assert with_adapter(tiny_model("llama", tie_word_embeddings=False), 2, target_modules=[module])
+    with pytest.raises(UserError, match="target_modules"):
+        with_adapter(tiny_model("llama", tie_word_embeddings=True), 2, target_modules=[module, "q_proj"])
 
 
 def test_under_autocast_the_inputs_of_an_adapter_are_not_cast_and_its_gradients_are_those_of_peft():
