@@ -69,7 +69,7 @@ def _scipy() -> None:
 
 
 def _sympy() -> None:
-    import sympy
+    import sympy.abc
 
     x = sympy.Symbol("x")
     sympy.solve(x**2 - 4, x), sympy.simplify((x**2 - 1) / (x - 1)), sympy.integrate(x, x), sympy.diff(x**2, x)

@@ -20,8 +20,8 @@ HONEST = {
     "chance": "import random\ndef f(x): return random.Random(x).sample(range(100), 5)",
     "decimals": "from decimal import Decimal\ndef f(x): return Decimal('2.675').quantize(Decimal('0.01'))",
     "dataclasses": "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\ndef f(x): return A(x)",
-    "a submodule": "from unittest import mock\nfrom logging import handlers\nimport xml.etree.ElementTree as tree\n"
-    "def f(x): return mock.Mock(return_value=x)(), handlers.DEFAULT_UDP_LOGGING_PORT, tree.fromstring('<a/>').tag",
+    "a submodule": "from html import parser\nfrom unittest import mock\nfrom logging import handlers\nimport xml.etree.ElementTree as tree\n"
+    "def f(x): return parser.__name__, mock.Mock(return_value=x)(), handlers.DEFAULT_UDP_LOGGING_PORT, tree.fromstring('<a/>').tag",
     "a database": "import sqlite3\ndef f(x): return sqlite3.connect(':memory:').execute('select 3').fetchall()",
     "a module by its name": "import importlib\ndef f(x): return importlib.import_module('statistics').mean([1, x])",
     "what it prints": "import logging, warnings\ndef f(x):\n    print(x)\n    logging.warning('a')\n    warnings.warn('a')\n"
