@@ -289,3 +289,11 @@ def test_a_half_line_is_cut_when_the_run_goes_on(tmp_path):
         run.write({"id": "b"})
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["a", "b"]
     assert os.path.getsize(path) == len('{"id": "a"}\n') * 2
+
+
+@pytest.mark.parametrize("record", [{"id": "a"}, {"id": ""}, {"id": 1}, {}])
+def test_a_record_without_an_id_of_its_own_is_not_added(tmp_path, record):
+    with open_run(tmp_path / "out.jsonl", {}) as run:
+        run.write({"id": "a"})
+        with pytest.raises(ValueError, match="out.jsonl"):
+            run.write(record)

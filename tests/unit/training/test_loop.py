@@ -156,3 +156,13 @@ def test_figures_that_are_not_finite_stop_a_step_before_it_moves_a_weight(run):
     with pytest.raises(UserError, match="step 1: the loss is"):
         run([5, 7], objective=infinite, train_batch_size=2, model=model, learning_rate=1.0)
     assert torch.equal(model.lm_head.weight, before)
+
+
+@pytest.mark.parametrize(("max_norm", "expected"), [(1.0, [0.6, 0.8]), (10.0, [3.0, 4.0]), (0.0, [3.0, 4.0])])
+def test_gradients_are_clipped_to_the_largest_norm_and_zero_is_no_bound(max_norm, expected):
+    engine = make_engine(TrainingSettings(max_norm=max_norm))
+    model = torch.nn.Linear(2, 1, bias=False)
+    engine.prepare(model)
+    model.weight.grad = torch.tensor([[3.0, 4.0]])
+    assert engine.clip() == 5
+    torch.testing.assert_close(model.weight.grad, torch.tensor([expected]))
