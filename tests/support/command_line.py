@@ -57,6 +57,13 @@ def call(script: str, *words: str, **flags) -> Result:
     return Result(code, out.getvalue(), err.getvalue())
 
 
+def check_call(script: str, *words: str, **flags) -> str:
+    """Like `call`, for a script that must end well; what it prints."""
+    done = call(script, *words, **flags)
+    assert done.code == 0, f"{script}: {done.out}\n{done.err}"
+    return done.out
+
+
 def process(script: str, **flags) -> tuple[list[str], dict[str, str]]:
     """The words and the environment that start a script (see `call`) in a process of its own, without a network."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}

@@ -1,6 +1,6 @@
 """Every command line of the release's users, on small files in its formats, through to a trained critic, ranked
-candidates, pairs, a policy and an evaluation. Words are added only to keep the runs small; --zero_stage 3 and the
-launcher of DeepSpeed are in tests/integration/training/test_deepspeed.py.
+candidates, pairs, a policy and an evaluation. Words are added only to keep the runs small; --zero_stage 3 is in
+tests/integration/training/test_processes.py.
 """
 
 from __future__ import annotations

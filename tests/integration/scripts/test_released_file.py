@@ -16,7 +16,7 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
 from sweet_rl.training.examples import encode_text
 from tests.support.chat_families import small_tokenizer
-from tests.support.command_line import call, read_rows, write_rows
+from tests.support.command_line import check_call, read_rows, write_rows
 from tests.support.released_files import CHATML, LLAMA, Markup, trajectories
 from tests.support.tiny_models import tiny_model
 
@@ -36,14 +36,9 @@ class Walk:
     def ids(self, text: str) -> list[int]:
         return self.chat.tokenizer.encode(text, add_special_tokens=False)
 
-    def step(self, script: str, **flags) -> str:
-        result = call(script, **flags)
-        assert result.code == 0, result.err
-        return result.out
-
     def graded(self, name: str, **flags) -> None:
-        self.step(
-            "evaluate_code.py", input_path=self.folder / "released.jsonl", output_path=self.folder / "graded.jsonl",
+        check_call(
+            "evaluate_code.py", input_path=self.folder / "released.jsonl", output_path=self.folder / f"{name}.graded",
             preference_path=self.folder / f"{name}.jsonl", k=3, sandbox="none",
             ground_truth_preference_path=self.folder / f"{name}_with_c.jsonl", **flags,
         )  # fmt: skip
@@ -51,7 +46,7 @@ class Walk:
 
 @pytest.fixture(scope="module", params=[LLAMA, CHATML], ids=lambda markup: markup.family)
 def walk(request, tmp_path_factory) -> Walk:
-    """Steps 2 and 4 to 6 on the released rows; another random model stands for the critic."""
+    """Rewards, candidates, ranks and pairs of the released rows; another random model stands for the critic."""
     markup, folder = request.param, tmp_path_factory.mktemp(request.param.family)
     model = folder / "model"
     tokenizer = small_tokenizer(markup.family)
@@ -61,27 +56,25 @@ def walk(request, tmp_path_factory) -> Walk:
         made.save_pretrained(path)
     write_rows(folder / "released.jsonl", trajectories(markup))
     walk = Walk(folder, markup, model)
-    released = (folder / "released.jsonl").read_bytes()
 
     walk.graded("pairs", tokenizer=model, response_template=markup.agent)
-    walk.step(
-        "sample_best_of_n.py", model_id=model, data_path=folder / "graded.jsonl",
+    check_call(
+        "sample_best_of_n.py", model_id=model, data_path=folder / "pairs.graded",
         save_path=folder / "candidates.jsonl", best_of_n=4, max_tokens=6,
     )  # fmt: skip
-    walk.step(
+    check_call(
         "rank_best_of_n.py", model_id=folder / "critic", reference_model_id=model,
         input_path=folder / "candidates.jsonl", output_path=folder / "ranked.jsonl",
     )  # fmt: skip
-    walk.step(
+    check_call(
         "generate_random_pairs_from_ranks.py", input_path=folder / "ranked.jsonl",
         output_path=folder / "turn_pairs.jsonl",
     )  # fmt: skip
-    assert (folder / "released.jsonl").read_bytes() == released
     return walk
 
 
 def test_answers_are_graded_anew_and_what_the_file_says_travels_along(walk):
-    released, graded = read_rows(walk.folder / "released.jsonl"), read_rows(walk.folder / "graded.jsonl")
+    released, graded = read_rows(walk.folder / "released.jsonl"), read_rows(walk.folder / "pairs.graded")
     assert [row["reward"] == 1.0 for row in graded] == [True, False, False] * 2
     assert len({row["id"] for row in graded}) == 6
     for before, after in zip(released, graded, strict=True):
@@ -112,7 +105,7 @@ def expected_tokens(walk: Walk, row: dict, hint: bool) -> tuple[list[int], list[
 
 @pytest.mark.parametrize("hint", [False, True], ids=["without c", "with c"])
 def test_training_sees_one_bos_the_agents_tokens_and_eos_only_where_the_file_has_one(walk, hint):
-    rows = {row["id"]: row for row in read_rows(walk.folder / "graded.jsonl")}
+    rows = {row["id"]: row for row in read_rows(walk.folder / "pairs.graded")}
     pairs = read_records(walk.folder / ("pairs_with_c.jsonl" if hint else "pairs.jsonl"), PreferencePair)
     for pair in pairs:
         for side in ("chosen", "rejected"):
@@ -120,28 +113,15 @@ def test_training_sees_one_bos_the_agents_tokens_and_eos_only_where_the_file_has
             ids, train = expected_tokens(walk, rows[pair.extra[f"{side}_id"]], hint)
             assert encoded.ids.tolist() == ids
             assert encoded.train.tolist() == train
-            check_special_tokens(walk, ids, train, said=rows[pair.extra[f"{side}_id"]])
-
-
-def check_special_tokens(walk: Walk, ids: list[int], train: list[bool], said: dict) -> None:
-    """One BOS, first and untrained; a trained EOS for each turn that has one in the file."""
-    bos, eos = walk.chat.tokenizer.bos_token_id, walk.chat.eos_ids[0]
-    places = [i for i, token in enumerate(ids) if token == bos]
-    assert places == ([0] if walk.markup.bos else [])
-    trained = [i for i, token in enumerate(ids) if token == eos and train[i]]
-    ended = said["dialogue_history"][-1]["output"].endswith(walk.markup.end)
-    assert len(trained) == 1 + ended and (trained[-1] == len(ids) - 1) == ended
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["recognised", "given"])
-def test_pairs_are_the_same_with_the_markup_given_or_recognised_and_no_model(walk, tmp_path, given):
-    by_hand = Walk(tmp_path, walk.markup, walk.model)
-    write_rows(tmp_path / "released.jsonl", trajectories(walk.markup))
+def test_pairs_are_the_same_with_the_markup_given_or_recognised_and_no_model(walk, given):
     flags = {"bos_text": walk.markup.bos} if walk.markup.bos else {}
     flags |= {"response_template": walk.markup.agent, "eos_text": walk.markup.end}
-    by_hand.graded("pairs", **(flags if given else {}))
-    for name in ("pairs.jsonl", "pairs_with_c.jsonl"):
-        assert read_rows(tmp_path / name) == read_rows(walk.folder / name)
+    walk.graded(f"given {given}", **(flags if given else {}))
+    for end in (".jsonl", "_with_c.jsonl"):
+        assert read_rows(walk.folder / f"given {given}{end}") == read_rows(walk.folder / f"pairs{end}")
 
 
 def test_candidates_continue_the_prompt_of_the_file_and_are_ranked_with_the_solution_before_it(walk):
