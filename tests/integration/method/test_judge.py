@@ -4,7 +4,7 @@ import json
 
 from sweet_rl.runs.records import TurnCandidates, read_records
 from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
-from tests.support.command_line import call, write_rows
+from tests.support.command_line import call, check_call, write_rows
 from tests.unit.method.test_judge import record, verdict_for_the_longer
 
 
@@ -32,8 +32,7 @@ def test_ranking_by_a_judge_is_continued_where_its_server_gave_out(tmp_path):
         assert first.code == 2 and "1 of the turns failed" in first.err
         before = (tmp_path / "judged.jsonl").read_text()
         assert len(before.splitlines()) == 2
-        again = call("rank_best_of_n.py", critic_settings=settings(server, concurrency=1), **flags)
-    assert again.code == 0, again.err
+        check_call("rank_best_of_n.py", critic_settings=settings(server, concurrency=1), **flags)
     assert set(before.splitlines()) < set((tmp_path / "judged.jsonl").read_text().splitlines())
     records = read_records(tmp_path / "judged.jsonl", TurnCandidates)
     assert [(r.id, r.judge_result[0]) for r in records] == [("t-0", 2), ("t-1", 2), ("t-2", 2)]  # in the file's order
@@ -45,11 +44,10 @@ def test_the_judge_sees_the_solution_unless_it_is_withheld_and_draws_by_the_seed
     seeds = {}
     for name, given in {"shown": {}, "hidden": {"no_prompt": True, "seed": 3}}.items():
         with ApiServer(longer_wins) as server:
-            done = call(
+            check_call(
                 "rank_best_of_n.py", critic_type="judge", model_id=MODEL, critic_settings=settings(server, **given),
                 input_path=source, output_path=tmp_path / f"{name}.jsonl",
             )  # fmt: skip
-            assert done.code == 0, done.err
             bodies = [body for _, body in server.requests]
         assert {"2 * x" in body["messages"][0]["content"] for body in bodies} == {name == "shown"}
         seeds[name] = {body["seed"] for body in bodies}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -21,7 +20,6 @@ from sweet_rl.runs.records import Trajectory, TurnCandidates, read_records
 from tests.support.api_server import ApiServer, Reply, refusal
 from tests.support.command_line import count_rows, read_rows, write_rows
 from tests.support.dialogues import graded
-from tests.support.launched import free_port, served
 
 BROKEN = "a text that has no log-probs"
 
@@ -52,17 +50,6 @@ def server() -> Iterator[str]:
         yield one.url
 
 
-@pytest.fixture(scope="module")
-def vllm(tmp_path_factory) -> Iterator[str]:
-    """A real vLLM server, where vLLM is installed (`benchmarks/vllm_cpu.sh`)."""
-    pytest.importorskip("vllm")
-    port, log = free_port(), tmp_path_factory.mktemp("vllm") / "log"
-    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model_path("mini"), "--port", port]
-    words += ["--served-model-name", "mini", "--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager"]
-    with served(words, port, log) as host:
-        yield host
-
-
 def candidates(count: int = 3) -> list[TurnCandidates]:
     """Turns with three candidates each: a question, a question that was cut, and an answer."""
     chat, rows = ChatFormat.from_pretrained("mini"), []
@@ -76,13 +63,13 @@ def candidates(count: int = 3) -> list[TurnCandidates]:
     return rows
 
 
-CRITICS = [
-    ("pmi", {"normalize": "none"}),
-    ("log_ratio", {"reference": "seed_without_c", "reference_model_id": "mini", "normalize": "none"}),
-]
-
-
-@pytest.mark.parametrize(("kind", "settings"), CRITICS)
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("pmi", {"normalize": "none"}),
+        ("log_ratio", {"reference": "seed_without_c", "reference_model_id": "mini", "normalize": "none"}),
+    ],
+)
 def test_candidates_have_the_scores_of_the_local_critic(kind, settings, server, tmp_path):
     source, found = write_rows(tmp_path / "in.jsonl", candidates()), {}
     for name, where in (("local", {"bf16": False}), ("served", {"hostname": server})):
@@ -93,12 +80,6 @@ def test_candidates_have_the_scores_of_the_local_critic(kind, settings, server, 
     for key, scores in found["local"].items():
         np.testing.assert_allclose(found["served"][key], scores, atol=1e-4)
         assert len(set(np.round(scores, 3))) == 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "settings"), CRITICS)
-def test_vllm_itself_gives_the_scores_of_the_local_critic(kind, settings, vllm, tmp_path):
-    test_candidates_have_the_scores_of_the_local_critic(kind, settings, vllm, tmp_path)
 
 
 def test_the_turns_of_a_dialogue_have_the_credit_and_the_tokens_of_the_local_critic(server):
