@@ -120,15 +120,6 @@ def test_zero_3_on_two_nodes_killed_and_continued_trains_as_plain_torch_and_one_
     assert_as_one_process_trains(place, "three")
 
 
-LAUNCHED = """
-import json, os, sys
-
-names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-with open(sys.argv[0] + os.environ["RANK"], "w") as file:
-    json.dump([sys.argv[1:], [os.environ[name] for name in names]], file)
-"""
-
-
 @pytest.mark.parametrize("engine", DIVIDED)
 def test_an_adapter_of_a_divided_model_is_merged_into_a_whole_model(engine, place, words, tiny_chat_model):
     from peft import PeftModel
