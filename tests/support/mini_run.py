@@ -55,9 +55,8 @@ STEPS = {
         {"agent_model": "mini", "env_model": "mini", "input_path": "{run}/tasks/train.jsonl", "best_of_n": "3",
          "output_path": "{out}/dialogues.jsonl", "max_tokens": "60", "agent_prompt_path": "mini_agent.txt"},
         needs="problem_description", wrong=7, models=("agent_model",),
-        other={"max_turns": "1", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "best_of_n": "2",
-               "num_tasks": "1", "agent_prefix": "Hm.", "agent_prompt_path": "code_agent.txt", "seed": "1",
-               "agent_bf16": "True", "shard": "1/2"},
+        other={"max_turns": "1", "temperature": "0.5", "max_tokens": "4", "best_of_n": "2", "num_tasks": "1",
+               "agent_prompt_path": "code_agent.txt", "seed": "1", "agent_bf16": "True", "shard": "1/2"},
     ),
     "graded": Step(
         "evaluate_code.py",
@@ -78,8 +77,8 @@ STEPS = {
         {"model_id": "mini", "input_path": "{run}/graded.jsonl", "output_path": "{out}/candidates.jsonl",
          "best_of_n": "4", "max_tokens": "40", "data_fraction": "0.3"},
         needs="dialogue_history", wrong=[{"role": "robot", "content": ""}], models=("model_id",),
-        other={"data_fraction": "0.5", "best_of_n": "3", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4",
-               "seed": "1", "bf16": "True", "shard": "1/2"},
+        other={"data_fraction": "0.5", "best_of_n": "3", "temperature": "0.5", "max_tokens": "4", "seed": "1",
+               "bf16": "True", "shard": "1/2"},
     ),
     "ranked": Step(
         "rank_best_of_n.py",

@@ -1,6 +1,7 @@
 """A server that speaks the OpenAI API: what is sent, what is understood, and what is left out."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -9,7 +10,6 @@ from sweet_rl.models.openai_server import PLAIN_SAMPLING, OpenAIServer
 from sweet_rl.models.settings import HOSTED
 from sweet_rl.runs.errors import UserError
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal, text_reply
-from tests.support.command_line import free_port
 
 QUICK = {"pause": 0.01, "retries": 0}
 ASKED = [{"role": "user", "content": "how many?"}]
@@ -57,6 +57,13 @@ def test_the_fields_that_only_vllm_knows_go_to_vllm_only_and_a_setting_of_the_us
     assert sent(VLLM, request={"top_k": 5, "min_p": None}) == {"top_k": 5, "repetition_penalty": 1.0}
 
 
+def test_n_replies_come_in_order_with_their_share_of_the_tokens():
+    replies, _ = ask(in_turn(chat_reply("a", "b", "c", reason="length")), Sampling(n=3))
+    assert [reply.text for reply in replies] == ["a", "b", "c"]
+    assert {reply.finish_reason for reply in replies} == {"length"}
+    assert sum(reply.completion_tokens for reply in replies) == 15
+
+
 def test_with_a_tokenizer_the_servers_prompt_is_the_ids_that_training_sees(tiny_chat):
     ids = [*tiny_chat.encode([{"text": "Three.", "train": False}])[0], tiny_chat.eos_ids[0]]
     logprobs = [-0.5] * len(ids)
@@ -93,26 +100,28 @@ def test_a_reply_has_failed_for_three_reasons_and_is_whole_for_every_other_one(r
         assert isinstance(result, ModelError) and result.kind == kind
 
 
-@pytest.mark.parametrize(("refused", "words", "param"), [
-    ("temperature", "Unsupported parameter: 'temperature' is not supported with this model.", None),
-    ("return_token_ids", "Unexpected fields in the request: {'return_token_ids'}", None),
-    ("seed", "no", "seed"),
+@pytest.mark.parametrize(("refused", "words"), [
+    ("temperature", "Unsupported parameter: 'temperature' is not supported with this model."),
+    ("top_k", "Unrecognized request argument supplied: top_k"),
+    ("return_token_ids", "Unexpected fields in the request: {'return_token_ids'}"),
 ])  # fmt: skip
-def test_an_optional_field_that_a_refusal_names_is_left_out_from_then_on(refused, words, param, tiny_chat):
+def test_an_optional_field_that_a_refusal_names_is_left_out_from_then_on(refused, words, tiny_chat):
     def answer(body):
-        return refusal(400, words, param) if refused in body else text_reply("Three.")
+        return refusal(400, words) if refused in body else text_reply("Three.")
 
-    (reply,), requests = ask(answer, Sampling(seed=1), listing=VLLM, calls=2, chat=tiny_chat)
+    (reply,), requests = ask(answer, listing=VLLM, calls=2, chat=tiny_chat)
     assert reply.text == "Three." and [refused in body for _, body in requests] == [True, False, False]
 
 
-def test_the_limit_of_tokens_is_renamed_for_a_model_that_wants_it_so():
+def test_a_field_that_a_refusal_names_in_a_field_of_its_own_is_left_out_and_the_limit_of_tokens_renamed():
     def answer(body):
-        hint = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
-        return refusal(400, hint, "max_tokens") if "max_tokens" in body else chat_reply("Three.")
+        if "max_tokens" in body:
+            hint = "Use 'max_completion_tokens' instead."
+            return refusal(400, f"Unsupported parameter: 'max_tokens' is not supported. {hint}", "max_tokens")
+        return refusal(400, "no", "seed") if "seed" in body else chat_reply("Three.")
 
     (reply,), requests = ask(answer)
-    assert reply.text == "Three." and requests[-1][1]["max_completion_tokens"] == 1024
+    assert reply.text == "Three." and requests[-1][1]["max_completion_tokens"] == 1024 and len(requests) == 3
 
 
 def test_a_word_of_the_prompt_and_a_field_of_the_user_are_left_out_of_no_request():
@@ -122,44 +131,41 @@ def test_a_word_of_the_prompt_and_a_field_of_the_user_are_left_out_of_no_request
     assert error.kind == "refused" and len(requests) == 1
 
 
-def test_n_replies_come_in_order_and_a_server_that_gives_one_a_call_is_called_for_each_with_its_own_seed():
-    replies, _ = ask(in_turn(chat_reply("a", "b", "c", reason="length")), Sampling(n=3))
-    assert [(reply.text, reply.finish_reason) for reply in replies] == [(text, "length") for text in "abc"]
-    assert sum(reply.completion_tokens for reply in replies) == 15
+def test_a_server_that_gives_one_reply_a_call_is_called_for_each_with_its_own_seed():
     replies, requests = ask(lambda body: chat_reply(f"seed {body['seed']}"), Sampling(n=3, seed=5))
     assert [reply.text for reply in replies] == ["seed 5", "seed 6", "seed 7"]
     assert [body["n"] for _, body in requests] == [3, 1, 1]
 
 
-def check(model: str, *hostnames: str) -> None:
-    async def work():
-        server = OpenAIServer(model, list(hostnames), **QUICK)
-        try:
-            await server.check()
-        finally:
-            await server.close()
-
-    asyncio.run(work())
+async def check(model, hostnames):
+    server = OpenAIServer(model, hostnames, **QUICK)
+    try:
+        await server.check()
+    finally:
+        await server.close()
 
 
 def test_check_says_what_is_wrong_before_any_dialogue():
     with ApiServer(in_turn(chat_reply("x"))) as server:
-        check("alias", server.url)  # what no list of vLLM's says
+        asyncio.run(check(MODEL, [server.url]))
+        asyncio.run(check("alias", [server.url]))
         server.listing = VLLM
-        check(MODEL, server.url)
         with pytest.raises(UserError, match=f"'other'.*{MODEL}"):
-            check("other", server.url)
+            asyncio.run(check("other", [server.url]))
         with ApiServer(in_turn(chat_reply("x"))) as second:  # each model is asked where it is listed
             second.listing = Reply({"data": [{"id": "other", "owned_by": "vllm"}]})
-            check("other", server.url, second.url)
+            asyncio.run(check("other", [server.url, second.url]))
         server.listing = refusal(401, "who are you?")
-        with pytest.raises(UserError, match="--api_key_variable"):
-            check(MODEL, server.url)
+        with pytest.raises(UserError, match="the key.*who are you.*--api_key_variable"):
+            asyncio.run(check(MODEL, [server.url]))
         server.listing = refusal(403, "Missing scopes: api.model.read")
-        check(MODEL, server.url)
+        asyncio.run(check(MODEL, [server.url]))
         assert not server.requests
-    with pytest.raises(UserError, match="cannot be reached"):
-        check(MODEL, f"127.0.0.1:{free_port()}")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    with pytest.raises(UserError, match=rf"127.0.0.1:{port}.*cannot be reached.*Start one \(for example `vllm serve"):
+        asyncio.run(check(MODEL, [f"127.0.0.1:{port}"]))
 
 
 def test_a_model_that_only_reasoned_until_its_limit_has_said_nothing():
@@ -168,17 +174,22 @@ def test_a_model_that_only_reasoned_until_its_limit_has_said_nothing():
     assert (reply.text, reply.finish_reason, len(requests)) == ("", "length", 1)
 
 
-def test_the_names_that_replies_have_for_the_model_are_in_the_summary():
+def test_what_is_left_out_and_the_names_that_replies_have_for_the_model_are_in_the_summary():
+    def answer(body):
+        reply = chat_reply("a")
+        reply.body["model"] = f"{MODEL}-2024-08-06"
+        return refusal(400, "no", "seed") if "seed" in body else reply
+
     async def work(url):
         model = OpenAIServer(MODEL, [url], **QUICK)
         await model.complete(ASKED, Sampling())
         await model.close()
         return model.summary()
 
-    reply = chat_reply("a")
-    reply.body["model"] = f"{MODEL}-2024-08-06"
-    with ApiServer(in_turn(reply)) as server:
-        assert asyncio.run(work(server.url))["served_as"] == [f"{MODEL}-2024-08-06"]
+    with ApiServer(answer) as server:
+        summary = asyncio.run(work(server.url))
+    assert summary["left_out"] == ["seed"] and summary["served_as"] == [f"{MODEL}-2024-08-06"]
+    assert summary["servers"][server.url] == {"calls": 2, "failed": {"refused": 1}}
 
 
 def test_the_hosted_api_is_not_called_without_a_key():

@@ -1,9 +1,10 @@
 """Real servers of one model: what each failure means, servers that die and come back, and which one is called."""
 
 import asyncio
+import contextlib
 import logging
+import threading
 import time
-from collections import Counter
 
 import pytest
 
@@ -11,7 +12,7 @@ from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.servers import Servers
 from sweet_rl.runs.errors import UserError
-from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal
 from tests.support.command_line import free_port
 
 KEY = "sk-very-secret"
@@ -87,27 +88,29 @@ def test_the_key_is_sent_and_is_in_no_error_and_no_log(monkeypatch, caplog):
     assert shown and not any(KEY in text for text in shown)
 
 
-def test_calls_are_spread_over_the_servers_and_each_has_at_most_so_many_in_progress():
-    busy: Counter = Counter()
-    most: Counter = Counter()
+def test_calls_are_spread_over_the_servers():
+    slow = in_turn(Reply(chat_reply("x").body, wait=0.2))
+    with ApiServer(slow) as one, ApiServer(slow) as two:
+        asyncio.run(replies(OpenAIServer(MODEL, [one.url, two.url]), 10))
+        assert (len(one.requests), len(two.requests)) == (5, 5)
 
-    def served(name: str) -> ApiServer:
-        def answer(body: dict) -> Reply:
-            with server.lock:
-                busy[name] += 1
-                most[name] = max(most[name], busy[name])
-            time.sleep(0.02)
-            with server.lock:
-                busy[name] -= 1
-            return chat_reply("x")
 
-        server = ApiServer(answer)
-        return server
+def test_a_server_has_at_most_so_many_calls_in_progress():
+    busy, most, lock = 0, 0, threading.Lock()
 
-    with served("one") as one, served("two") as two:
-        model = OpenAIServer(MODEL, [one.url, two.url], concurrency=3)
-        assert asyncio.run(replies(model, 20)) == ["x"] * 20
-    assert most == {"one": 3, "two": 3}
+    def answer(body):
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        time.sleep(0.02)
+        with lock:
+            busy -= 1
+        return chat_reply("x")
+
+    with ApiServer(answer) as server:
+        assert asyncio.run(replies(OpenAIServer(MODEL, [server.url], concurrency=3), 20)) == ["x"] * 20
+    assert most == 3
 
 
 @pytest.mark.parametrize(
@@ -115,13 +118,14 @@ def test_calls_are_spread_over_the_servers_and_each_has_at_most_so_many_in_progr
     [refusal(503, "full"), refusal(500, "broken"), Reply(drop=True), Reply({}, wait=2.0)],
     ids=["503", "500", "drop", "stall"],
 )
-def test_a_server_that_only_fails_costs_no_call(trouble):
+def test_a_server_that_only_fails_costs_no_call(trouble, caplog):
     with ApiServer(lambda _: trouble) as bad, ApiServer(lambda _: chat_reply("x")) as good:
         model = OpenAIServer(MODEL, [bad.url, good.url], concurrency=4, pause=0.01, retries=0, timeout=0.5)
         assert asyncio.run(replies(model, 20)) == ["x"] * 20
+        assert len([record for record in caplog.records if bad.url in record.getMessage()]) == 1
 
 
-def test_calls_wait_for_the_only_server_while_it_restarts():
+def test_calls_wait_for_the_only_server_while_it_restarts_and_the_summary_counts_it():
     port = int(free_port())
 
     async def work():
@@ -132,12 +136,17 @@ def test_calls_wait_for_the_only_server_while_it_restarts():
         with ApiServer(lambda _: chat_reply("x"), port):
             await asyncio.gather(*calls)
         await servers.close()
+        return servers.summary()[f"http://127.0.0.1:{port}/v1"]
 
-    asyncio.run(work())
+    summary = asyncio.run(work())
+    assert summary["failed"]["connection"] == summary["calls"] - 8
 
 
-@pytest.mark.parametrize("trouble", [None, refusal(429, "come back tomorrow", retry_after="86400")])
-def test_without_any_answer_for_the_time_of_our_patience_the_run_ends_with_a_message(trouble):
+@pytest.mark.parametrize(
+    ("trouble", "message"),
+    [(None, "cannot be reached"), (refusal(429, "come back tomorrow", retry_after="86400"), "come back tomorrow")],
+)
+def test_without_any_answer_for_the_time_of_our_patience_the_run_ends_with_a_message(trouble, message):
     async def work(url):
         servers = Servers([url], pause=0.05, patience=0.5, retries=1)
         try:
@@ -145,9 +154,18 @@ def test_without_any_answer_for_the_time_of_our_patience_the_run_ends_with_a_mes
         finally:
             await servers.close()
 
-    with ApiServer(lambda _: trouble) as server:
-        url = server.url if trouble else f"http://127.0.0.1:{free_port()}/v1"
+    with contextlib.ExitStack() as stack:
+        url = f"http://127.0.0.1:{free_port()}/v1"
+        if trouble is not None:
+            url = stack.enter_context(ApiServer(lambda _: trouble)).url
         start = time.monotonic()
-        with pytest.raises(UserError, match="no call was answered .*--patience"):
+        with pytest.raises(UserError, match=f"no call was answered .*{message}.*Start a server.* --patience"):
             asyncio.run(work(url))
         assert time.monotonic() - start >= 0.5
+
+
+@pytest.mark.parametrize(("name", "value"), [("HTTPS_PROXY", "http://:x"), ("SSL_CERT_FILE", "/nowhere")])
+def test_a_variable_that_the_client_cannot_use_is_named(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=f"{name}.* cannot be used .*unset"):
+        Servers(["node1"])

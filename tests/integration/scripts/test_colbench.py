@@ -156,9 +156,7 @@ def test_the_released_protocol_is_played_and_the_results_say_under_which_texts(f
     assert found["protocol"]["name"] == "released" and found["grader"]["paper_grader"] is True
     assert set(found["protocol"]["files"].values()) == {sha256(AGENT), sha256(PROMPT)}
     assert found["tasks"] | {"number": 4, "sha256": sha256(Path("tasks.jsonl").read_text())} == found["tasks"]
-    assert found["sampling"] == {
-        "temperature": 1.0, "top_p": 1.0, "max_tokens": 1024, "max_turns": 3, "dialogues_per_task": 1,
-    }  # fmt: skip
+    assert found["sampling"]["max_turns"] == 3 and found["sampling"]["max_tokens"] == 1024
 
 
 PAGE = "<html><body style='background:{}'><h1>Hello</h1></body></html>"
