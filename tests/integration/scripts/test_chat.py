@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
 from sweet_rl.dialogues.task_types import load_domain
-from sweet_rl.evaluation.chat import PERSON, Chat, chosen_task
-from sweet_rl.models.base import Completion, ModelError, Sampling
-from sweet_rl.runs.errors import UserError
+from sweet_rl.evaluation.chat import PERSON, chosen_task
 from sweet_rl.runs.records import Trajectory, read_records
 from tests.support.api_server import MODEL, ApiServer, chat_reply, in_turn, refusal
 from tests.support.command_line import call, check_call
@@ -27,45 +23,6 @@ def test_a_dialogue_with_a_person_is_scored_graded_and_written(tmp_path, monkeyp
     assert task.ground_truth in out and f"reward: {talked.reward}" in out
     assert talked.turn_credit is not None and len(talked.turn_credit) == talked.turns
     assert all(f"{credit:+.3f}" in out for credit in talked.turn_credit)
-
-
-class Speaks:
-    """An agent that asks once and then says nothing."""
-
-    chat = None
-
-    async def check(self): ...
-
-    async def close(self): ...
-
-    async def complete(self, messages, sampling):
-        if any(message["role"] == "assistant" for message in messages):
-            raise ModelError("context", "the dialogue is too long")
-        return [Completion("Which colour?", None, None, "stop", 0, 0)]
-
-
-class Scores:
-    """Credit of 0.5 for each turn, but none if one is empty, or an error."""
-
-    def __init__(self, error: Exception | None = None):
-        self.error = error
-
-    async def credit(self, trajectories):
-        if self.error is not None:
-            raise self.error
-        said = [one["content"] for one in trajectories[0].dialogue_history if one["role"] == "assistant"]
-        return [[0.5] * len(said) if all(said) else []]
-
-
-@pytest.mark.parametrize("error", [None, UserError("the critic is gone"), RuntimeError()])
-def test_a_dialogue_is_held_to_its_end_if_a_turn_is_empty_or_the_critic_fails(error):
-    domain, said = load_domain("mini"), []
-    task, prompt = chosen_task(domain, None, "0"), domain.agent_template("x")
-    talk = Chat(domain, task, Speaks(), prompt, Sampling(), 9, Scores(error), lambda _: "Red.", said.append)
-    talked = talk.run()
-    assert [one["content"] for one in talked.dialogue_history][1:] == ["Which colour?", "Red.", ""]
-    assert talked.reward == 0.0 and talked.turn_credit is None
-    assert ("[credit +0.500]" in said[1]) == (error is None) and "[no credit: " in said[2]
 
 
 def test_what_was_said_is_kept_if_the_agents_server_refuses(tmp_path, monkeypatch):

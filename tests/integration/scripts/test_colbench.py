@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 
 from sweet_rl.dialogues import released
-from sweet_rl.runs.hub import _downloaded
 from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import call, check_call, kill_when, read_rows, write_rows
-from tests.support.hub_server import HubServer, use_hub
 from tests.support.protocol_files import AGENT, BACKEND, protocol_files
 from tests.support.protocol_files import HUMAN as PROMPT
 
@@ -115,20 +113,6 @@ def test_two_models_killed_in_the_middle_cost_what_the_estimate_says_and_nothing
     table = json.loads((folder / "out/first_4/comparison.json").read_text())
     assert [run["name"] for run in table["runs"]] == list(MODELS) and table["baselines"] == [MODELS[0]]
     assert all("<html" in (folder / f"out/first_4/{name}.html").read_text() for name in ("org_model-a", "model-b"))
-
-
-def test_the_tasks_come_from_the_hub_and_a_right_answer_is_a_success(folder, monkeypatch):
-    api = Api(answers=True)
-    rows = (folder / "tasks.jsonl").read_bytes()
-    _downloaded.cache_clear()
-    hub = HubServer({"datasets/facebook/collaborative_agent_bench/backend_tasks/test.jsonl": rows})
-    with api.server, hub:
-        use_hub(monkeypatch, hub, folder / "hub")
-        check_call("colbench.py", **flags(api, MODELS[:1], tasks=None, limit=3))
-    _downloaded.cache_clear()
-    (run,) = json.loads((folder / "out/first_3/comparison.json").read_text())["runs"]
-    assert run["success"]["mean"] == 1.0 and len(api.paid) == 3 * 3
-    assert [row["human"]["name"] for row in read_rows(folder / "out/first_3/org_model-a.graded.jsonl")] == [HUMAN] * 3
 
 
 def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_others_are_kept(folder):

@@ -59,14 +59,6 @@ def test_colbench_runs_from_the_tasks_to_the_page(tmp_path):
     assert (folder / f"{MODEL}.html").stat().st_size > 10_000
 
 
-def test_every_command_explains_itself_and_starts_without_the_client_of_servers(tmp_path):
-    names = sorted(path.stem for path in (ROOT / "scripts").glob("[a-z]*.py"))
-    code = f"{WITHOUT}import importlib\nfor name in {names}: importlib.import_module(f'scripts.{{name}}')"
-    done = light(tmp_path, code=f"{code}\nprint('openai' in sys.modules)")
-    assert done.code == 0 and len(names) > 15, done.err
-    assert done.out == "False\n"
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -8,14 +8,12 @@ import pytest
 
 from sweet_rl.dialogues import ANSWER_MARKER
 from sweet_rl.dialogues.frontend.extract_page import extract_page
-from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 from sweet_rl.viewer.designs import Pictures, shown_page
 from sweet_rl.viewer.show import ViewSettings, show
 from sweet_rl.viewer.views import dialogue_view
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import write_rows
-from tests.support.dialogues import graded
 
 SCRIPTED = "<html><body><script>document.title = 'ran'; window.ran = 1</script><h1 onclick='x()'>Hi</h1></body></html>"
 
@@ -96,12 +94,6 @@ def test_a_page_that_a_model_wrote_is_a_picture_and_text(pictures, tmp_path):
     text = path.read_text(encoding="utf-8")
     assert "<script" not in text and "&lt;script&gt;document.title" in text and "Look:" in text
     assert text.count('src="data:image/png;base64,') == 3 + 2  # the turns, the reference and the difference
-
-
-def test_dialogues_about_code_are_sent_to_the_other_viewer(tmp_path):
-    path = write_rows(tmp_path / "code.jsonl", graded())
-    with pytest.raises(UserError, match="visualize_dialogue_histories.py"):
-        show(ViewSettings(path), pictures=Pictures(renderer=None))
 
 
 def test_a_page_that_was_cut_counts_in_an_answer_only():
