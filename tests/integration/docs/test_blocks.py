@@ -17,7 +17,7 @@ from sweet_rl.training.examples import encode_trajectories
 from sweet_rl.training.settings import DataSettings
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, read_rows, write_rows
-from tests.support.manual import blocks, commands, run_command
+from tests.support.manual import blocks, commands, page_commands, run_command
 
 FOLDERS = ("scripts", "visualizers", "configs", "docs", "lab")
 SMALL = {
@@ -106,13 +106,9 @@ def test_the_domain_of_the_manual_rewards_what_was_asked():
 
 @pytest.mark.slow
 def test_a_domain_of_ones_own_goes_through_every_step_of_its_page(checkout):
-    page = (ROOT / "docs" / "your_own_domain.md").read_text(encoding="utf-8").partition("## Make it yours")[0]
-    for text in re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        for _, words in commands(text):
-            if words[0] == "mkdir":
-                Path(words[-1]).mkdir(parents=True)
-            else:
-                run_command(words, SMALL)
+    Path("runs/interview").mkdir(parents=True)
+    for words in page_commands(ROOT / "docs" / "your_own_domain.md", "## Make it yours"):
+        run_command(words, SMALL)
     labels = []
     for trajectory in read_records("runs/interview/trained.graded.jsonl", Trajectory):
         own = [message["oracle"] for message in trajectory.dialogue_history if message["role"] == "assistant"]
