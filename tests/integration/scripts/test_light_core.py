@@ -30,12 +30,11 @@ RUN = WITHOUT + "import scripts; sys.argv[0] = 'sweet-rl'; scripts.main()"
 TASKS = [Task(f"Add {n}.", f"def f(x):\n    return x + {n}\n", {"a": "f(1)"}, f"t{n}") for n in range(2)]
 
 
-def light(folder: Path, *words: str, code: str = RUN) -> Result:
+def light(folder: Path, *words: str) -> Result:
     """Run the command in a process of its own without those packages."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    environment |= {"LOCAL_KEY": "a-key-of-this-machine"}
-    started = [sys.executable, "-c", code, *words]
-    done = subprocess.run(started, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-c", RUN, *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
 
 
