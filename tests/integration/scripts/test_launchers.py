@@ -121,21 +121,9 @@ def test_the_commands_of_a_recipe_are_valid_and_none_begins_before_its_inputs(re
         *played, "train_sft", "train_dpo", critic, "sample_best_of_n", *policies * by_turns,
         *(3 + policies) * played, "compare_runs", *others,
     ])  # fmt: skip
-
-
-@pytest.mark.parametrize("recipe", ["run_backend", "run_frontend"])
-@pytest.mark.parametrize("protocol", ["released", "sweet_rl"])
-def test_the_recipes_of_the_paper_follow_the_published_protocol_unless_another_one_is_wanted(
-    protocol, recipe, tmp_path, monkeypatch
-):
-    variables = {} if protocol == "released" else {"PROTOCOL": protocol}
-    done = run(tmp_path, recipe, HUMAN_SERVER="n:1", **variables)
-    assert done.returncode == 0, done.stderr
-    settings = [parsed(command, monkeypatch) for command in noted(tmp_path)]
-    played = [one for one in settings if "agent_model" in one]
-    assert len(played) > 4 and {one["protocol"] for one in played} == {protocol}
-    graded = [command for command in noted(tmp_path) if "scripts/evaluate" in str(command)]
-    assert {"--paper_grader" in command for command in graded} == {protocol == "released"}
+    if recipe != "run_mini":  # of the paper
+        assert {one["protocol"] for one in settings if "agent_model" in one} == {"released"}
+        assert {one["paper_grader"] for one, name in zip(settings, names, strict=True) if name == played[1]} == {True}
 
 
 def test_each_gpu_ranks_its_own_part_and_the_human_has_left(tmp_path):

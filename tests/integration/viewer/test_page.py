@@ -135,12 +135,3 @@ def test_the_command_writes_a_page_and_keeps_what_it_would_not_replace(tmp_path)
     page.write_text("something else")
     refused = call(SCRIPT, input_path=path)
     assert refused.code == 2 and "--overwrite" in refused.err and page.read_text() == "something else"
-
-
-def test_the_command_names_a_bad_line_and_writes_nothing(tmp_path):
-    path = write_rows(tmp_path / "bad.jsonl", graded()[:1])
-    with open(path, "a") as file:
-        file.write('{"dialogue_history": []}\n')
-    refused = call(SCRIPT, input_path=path)
-    assert refused.code == 2 and "line 2" in refused.err and "'task'" in refused.err
-    assert [entry.name for entry in tmp_path.iterdir()] == ["bad.jsonl"]
