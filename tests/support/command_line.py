@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import multiprocessing
 import os
 import runpy
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from pathlib import Path
 from unittest import mock
 
@@ -57,6 +56,13 @@ def call(script: str, *words: str, **flags) -> Result:
     return Result(code, out.getvalue(), err.getvalue())
 
 
+def check_call(script: str, *words: str, **flags) -> str:
+    """Like `call`, for a script that must end well; what it prints."""
+    done = call(script, *words, **flags)
+    assert done.code == 0, f"{script}: {done.out}\n{done.err}"
+    return done.out
+
+
 def process(script: str, **flags) -> tuple[list[str], dict[str, str]]:
     """The words and the environment that start a script (see `call`) in a process of its own, without a network."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -65,14 +71,17 @@ def process(script: str, **flags) -> tuple[list[str], dict[str, str]]:
     return [sys.executable, *start, *words_of(flags)], environment
 
 
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
 def kill_when(holds: Callable[[], bool], script: str, **flags) -> None:
     """Start a script in a process that is forked from a warm one and leads a session; SIGKILL it once `holds()`."""
-    from tests.support.warm_processes import ENVIRONMENT, PRELOADED
+    from tests.support.warm_processes import warm_context
 
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    with mock.patch.dict(os.environ, ENVIRONMENT):
-        forkserver.ensure_running()
+    context = warm_context()
     running = context.Process(target=_lead_a_session, args=(str(_path(script)), words_of(flags), {**os.environ}))
     running.start()
     until = time.monotonic() + 240

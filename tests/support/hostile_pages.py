@@ -145,7 +145,6 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         ),
         "dialogs": "<p>hi</p><script>onbeforeunload=e=>{e.preventDefault();return 'stay'};print();"
         "for(let i=0;i<200;i++){alert(i);confirm(i);prompt(i)}</script>",
-        "dialogs for ever": "<p>hi</p><script>for(;;)alert('again')</script>",
         "downloads": each('<a href="@" download=x>x</a>')
         + '<a id=d download="evil.sh" href="data:application/octet-stream,x">x</a>'
         + script(
@@ -166,22 +165,9 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         )
         + "<style>html{zoom:3;background:magenta}</style><p style='margin-top:9000px'>low",
         "endless script": "<p>hi</p><script>for(;;);</script>",
-        "endless promises": "<p>hi</p><script>(function f(){Promise.resolve().then(f)})()</script>",
-        "endless handlers": '<img src="data:," onerror="for(;;);"><body onload="for(;;);">',
-        "endless writing": "<p>hi</p><script>for(;;)document.write('<div>more'.repeat(999))</script>",
-        "memory by script": "<p>hi</p><script>let a=[];for(;;)a.push(new Uint8Array(1<<24).fill(7))</script>",
         "page of a million pixels": "<div style='height:1000000px;background:linear-gradient(red,blue)'>long</div>",
         "page without an end": "<div style='height:99999999999px;width:99999999999px'>long</div>",
-        "deep nesting": "<div>" * 100_000,
-        "deep tables": "<table><tr><td>" * 5_000,
-        "many elements": "<p class=x><b>a</b><i>b</i>" * 60_000,
-        "many pictures": '<img src="https://picsum.photos/5000/5000">' * 500,
         "large picture": f'<img src="data:image/png;base64,{bomb}">',
-        "a thousand million laughs": _laughs(),
-        "heavy styles": "<style>*{filter:blur(99px);box-shadow:"
-        + ",".join(["0 0 999px red"] * 200)
-        + "} :has(:has(* *) *) *~*{color:red}</style>"
-        + "<div style='width:4000px;height:4000px;position:absolute'>x</div>" * 60,
         "styles that import themselves": "<style>@import 'data:text/css,@import \"data:text/css,p{color:red}\"';"
         "p{--a:x;" + "".join(f"--a{i}:var(--a{i - 1})var(--a{i - 1});" for i in range(1, 60)) + "}</style><p>p",
         "characters that are none": "<p>\ud800 \x00 \x1b[2J \ufeff \u202e left</p>" + "\ufdd0" * 100,
@@ -195,15 +181,11 @@ def hostile_pages(port: int, folder: str) -> dict[str, str]:
         "<style type=text/tailwindcss>@import 'http://127.0.0.1:PORT/t.css';p{background:url(http://127.0.0.1:PORT/u)}"
         "</style><form id=head name=config><input name=append></form><p class='bg-red-500'>p",
     }
-    return {name: page.replace("PORT", str(port)) for name, page in pages.items()}
+    joined = {group: SMALL_FRAMES + "\n".join(pages.pop(name) for name in names) for group, names in TOGETHER.items()}
+    return {name: page.replace("PORT", str(port)) for name, page in (joined | pages).items()}
 
 
-# Slow to fail, in ways that others of the pages show too; drawn by the whole soak, not by the tests.
-SOAK_ONLY = {
-    "dialogs for ever", "endless handlers", "endless promises", "endless writing", "memory by script", "deep nesting",
-    "deep tables", "many elements", "many pictures", "a thousand million laughs", "heavy styles",
-}  # fmt: skip
-# What the tests draw as one page: none of these navigates, and a packet or a file that is seen counts alike from each.
+# Drawn as one page: none of these navigates, and a packet or a file that is seen counts alike from each.
 TOGETHER = {
     "files and frames": ("objects", "frames", "new kinds of frames", "local files"),
     "links": (
@@ -218,20 +200,8 @@ TOGETHER = {
     ),
 }  # fmt: skip
 SMALL_FRAMES = "<style>iframe,object,embed,video{width:60px;height:40px}</style>"  # all of them are in the picture
-# Of the others those that no browser finishes.
+# Those that no browser finishes.
 ENDLESS = {"large picture", "endless script", "reload for ever", "refresh to itself", "scripts beside the play script"}
-
-
-def pages_of_the_tests(port: int, folder: str) -> dict[str, str]:
-    """The pages without those of SOAK_ONLY, some of them TOGETHER."""
-    pages = {name: page for name, page in hostile_pages(port, folder).items() if name not in SOAK_ONLY}
-    joined = {group: SMALL_FRAMES + "\n".join(pages.pop(name) for name in names) for group, names in TOGETHER.items()}
-    return joined | pages
-
-
-def _laughs() -> str:
-    groups = "".join(f'<g id="a{i}">' + f'<use href="#a{i - 1}"/>' * 10 + "</g>" for i in range(1, 9))
-    return f'<svg><g id="a0"><rect width=9 height=9 /></g>{groups}<use href="#a8"/></svg>'
 
 
 def _png_of_one_colour(width: int, height: int) -> str:

@@ -20,13 +20,11 @@ class HubServer:
 
     Attributes:
         files: Content by `datasets/OWNER/NAME/FILE`, or `OWNER/NAME/FILE` of a model.
-        gated: Models OWNER/NAME that nobody may read.
         requests: (method, path) of each request.
     """
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = dict(files or {})
-        self.gated: set[str] = set()
         self.requests: list[tuple[str, str]] = []
         server = self
 
@@ -41,9 +39,6 @@ class HubServer:
                 server.requests.append((self.command, self.path))
                 found = re.fullmatch(r"/(.+)/resolve/([^/]+)/(.+)", unquote(self.path).partition("?")[0])
                 content = server.files.get(f"{found[1]}/{found[3]}") if found else None
-                if found and found[1] in server.gated:
-                    self.reply({"error": "gated"}, 403, {"x-error-code": "GatedRepo"})
-                    return
                 if content is None:
                     known = bool(found) and any(name.startswith(f"{found[1]}/") for name in server.files)
                     code = "EntryNotFound" if known else "RepoNotFound"

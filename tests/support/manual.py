@@ -44,6 +44,13 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return found
 
 
+def page_commands(page: Path, end: str) -> list[list[str]]:
+    """The words of the commands of a page before the heading `end`, without those of mkdir."""
+    text = page.read_text(encoding="utf-8").partition(end)[0]
+    found = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [words for block in found for _, words in commands(block) if words[0] != "mkdir"]
+
+
 def commands(text: str) -> Iterator[tuple[dict[str, str], list[str]]]:
     """(variables that are set, words) of every command of a shell block; the words of `export` are variables."""
     for line in text.replace("\\\n", " ").splitlines():

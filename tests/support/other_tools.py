@@ -94,19 +94,3 @@ def plays_colbench(tasks: list[Task]):
         return chat_reply(f"I WANT TO ANSWER:\n```python\n{code}\n```")
 
     return answer
-
-
-def plays_released(tasks: list[Task]):
-    """Answers of a server that plays both sides of the released protocol as `plays_colbench` does, with a thought."""
-
-    def answer(body: dict) -> Reply:
-        system, *messages = body["messages"]
-        if system["content"] == "You are a helpful assistant.":
-            return chat_reply(REPLY)
-        if len(messages) == 1:
-            return chat_reply("One thing is missing. OUTPUT: What should happen with an empty input? ")
-        number = next(i for i, task in enumerate(tasks) if task.problem_description == messages[0]["content"])
-        code = tasks[number].ground_truth if number % 2 == 0 else "def nothing():\n    return None"
-        return chat_reply(f"OUTPUT:I WANT TO ANSWER:\n```python\n{code}\n```")
-
-    return answer

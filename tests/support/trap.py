@@ -1,13 +1,11 @@
 """Draws hostile pages on a machine where every packet is seen; prints one JSON line per page.
 
-    unshare -Urnm python -m tests.support.trap soak
+    unshare -Urnm python -m tests.support.trap
 
-The first argument says which pages (soak: all, each alone; tests: `pages_of_the_tests`). An honest page is drawn after
-each. The soak draws as a user does, with a second try for a page that fails. The tests draw each page once, by one
-browser, which is replaced if the page fails.
+Each page is drawn once, by one browser, which is replaced if the page fails; after each follows an honest page.
 
 In a network namespace of its own every address is this machine (`ip route add local default`), the name server too:
-a connection to anywhere arrives here, and a packet socket counts it. With a second argument, `plain`, no namespace is
+a connection to anywhere arrives here, and a packet socket counts it. With the argument `plain` no namespace is
 needed, and only a server on 127.0.0.1 counts. The first lines are controls: the trap sees a socket and a browser that
 nothing confines.
 """
@@ -33,9 +31,9 @@ from selenium.common.exceptions import WebDriverException
 from sweet_rl.rendering.browser import find_browser
 from sweet_rl.rendering.rendered import DrawingFailed, Rendered
 from sweet_rl.rendering.renderer import PageRenderer
-from tests.support.hostile_pages import ENDLESS, hostile_pages, pages_of_the_tests
+from tests.support.hostile_pages import ENDLESS, hostile_pages
 
-LIMIT = {"soak": 2.0, "tests": 0.5}  # seconds per hostile page; in the tests, per page that never ends
+LIMIT = 0.5  # seconds per page that never ends
 PATIENCE = 60.0  # seconds per other page, however busy the machine is
 HONEST = """<link href="https://cdn.jsdelivr.net/npm/tailwindcss@2.2.19/dist/tailwind.min.css" rel="stylesheet">
 <body class="bg-gray-100"><h1 style="padding:20px;color:#b91c1c">An honest page</h1>
@@ -113,7 +111,7 @@ def open_unconfined(port: int, folder: str) -> None:
     for flag in ("--headless=new", "--disable-dev-shm-usage", "--no-sandbox", f"--user-data-dir={folder}/profile"):
         options.add_argument(flag)
     page = Path(folder, "page.html")
-    page.write_text(f"<body>{hostile_pages(port, folder)['pictures']}")
+    page.write_text(f'<body><img src="http://127.0.0.1:{port}/a"><img src="http://trap{port}.example.com/b">')
     with webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver"))) as driver:
         driver.set_page_load_timeout(3)
         try:
@@ -123,7 +121,7 @@ def open_unconfined(port: int, folder: str) -> None:
         time.sleep(0.5)
 
 
-def main(which: str, plain: bool) -> None:
+def main(plain: bool) -> None:
     """Prints the controls, a line for each page, and one for what came after the last."""
     if not plain:
         enter_namespace()
@@ -153,9 +151,6 @@ def main(which: str, plain: bool) -> None:
         (worker,) = renderer._free.queue
 
         def draw(page: str, limit: float = PATIENCE) -> Rendered:
-            if which == "soak":
-                renderer.timeout = limit
-                return renderer.render(page)
             try:
                 return worker.draw(page, limit)
             except DrawingFailed as failed:
@@ -164,10 +159,9 @@ def main(which: str, plain: bool) -> None:
         honest = draw(HONEST)
         assert honest.png, honest.failure
         left = set(os.listdir(Path.home()))
-        pages = (hostile_pages if which == "soak" else pages_of_the_tests)(trap.port, folder)
-        for name, page in pages.items():
+        for name, page in hostile_pages(trap.port, folder).items():
             started = time.monotonic()
-            drawn = draw(page, LIMIT[which] if which == "soak" or name in ENDLESS else PATIENCE)
+            drawn = draw(page, LIMIT if name in ENDLESS else PATIENCE)
             seconds = time.monotonic() - started
             after = draw(HONEST)
             line = {
@@ -182,8 +176,6 @@ def main(which: str, plain: bool) -> None:
             }
             print(json.dumps(line), flush=True)
             trap.seen.clear()
-            if directory := os.environ.get("KEEP_PICTURES"):
-                Path(directory, f"{name}.png").write_bytes(drawn.png or b"")
         last = draw(HONEST)
     time.sleep(0.5)
     left = sorted(set(os.listdir(Path.home())) - left)
@@ -201,4 +193,4 @@ def shows_magenta(png: bytes) -> bool:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], plain="plain" in sys.argv[2:])
+    main(plain="plain" in sys.argv[1:])

@@ -10,11 +10,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from unittest import mock
 
-from tests.support.launched import ENVIRONMENT, free_port
+from tests.support.command_line import ROOT, free_port
 
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 # What cannot be imported is left out. DeepSpeed imports Muon, and with it torch's compiler, when a training begins. The
 # last one keeps all that was imported out of the garbage collections of a training.
 PRELOADED = [
@@ -24,6 +26,15 @@ PRELOADED = [
 ]  # fmt: skip
 
 
+def warm_context() -> ForkServerContext:
+    """The context that forks processes from the server, which is started if need be."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    with mock.patch.dict(os.environ, ENVIRONMENT):
+        forkserver.ensure_running()
+    return context
+
+
 def warm(
     script: Path, flags: Sequence[object], processes: int = 1, nodes: int = 1, timeout: float = 300
 ) -> tuple[int, str]:
@@ -31,10 +42,7 @@ def warm(
 
     Several processes get the variables that torchrun sets, one process gets none. If one fails the others are killed.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    with mock.patch.dict(os.environ, ENVIRONMENT):
-        forkserver.ensure_running()
+    context = warm_context()
     words, environments = [str(word) for word in flags], _environments(processes, nodes)
     with tempfile.TemporaryDirectory() as folder:
         outputs = [Path(folder) / str(rank) for rank in range(processes)]

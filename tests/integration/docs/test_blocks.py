@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sweet_rl.dialogues.backend.environment import CodeGrading
 from sweet_rl.dialogues.task_types import load_domain
 from sweet_rl.models.base import Completion
 from sweet_rl.models.texts.chat import ChatFormat
@@ -16,10 +17,11 @@ from sweet_rl.training.examples import encode_trajectories
 from sweet_rl.training.settings import DataSettings
 from tests.support.browsers import renderer_or_skip
 from tests.support.command_line import ROOT, read_rows, write_rows
-from tests.support.manual import blocks, commands, run_command
+from tests.support.manual import blocks, commands, page_commands, run_command
 
 FOLDERS = ("scripts", "visualizers", "configs", "docs", "lab")
 SMALL = {
+    "interview": {"num_tasks": 6},
     "make_mini_tasks": {"num_train": 4, "num_test": 2},
     "sample_best_of_n": {"best_of_n": 4, "data_fraction": 0.5},
     "generate_random_pairs_from_ranks": {"num_pairs": 1},
@@ -92,6 +94,28 @@ def test_the_block_of_integrations_that_needs_no_other_tool_prints_what_it_says(
     (text,) = (text for _, text in blocks(ROOT / "docs" / "integrations.md") if "turn_advantages" in text)
     run_python(text)
     assert f"# {capsys.readouterr().out.strip()}\n" in text
+
+
+def test_the_domain_of_the_manual_rewards_what_was_asked():
+    domain, task = load_domain(str(ROOT / "docs/examples/interview.py")), Task("p", "the price, a maximum")
+    with domain.make_grader(CodeGrading()) as grader:
+        answers = ["Is there a maximum?\nWhat is the rate?", "What is the most it can be?", "When?", None]
+        assert [grade.reward for grade in grader.grade_many((task, answer) for answer in answers)] == [1.0, 0.5, 0, 0]
+    assert domain.label_turn(task, [], "What is the rate?") == "useful"
+
+
+@pytest.mark.slow
+def test_a_domain_of_ones_own_goes_through_every_step_of_its_page(checkout):
+    Path("runs/interview").mkdir(parents=True)
+    for words in page_commands(ROOT / "docs" / "your_own_domain.md", "## Make it yours"):
+        run_command(words, SMALL)
+    labels = []
+    for trajectory in read_records("runs/interview/trained.graded.jsonl", Trajectory):
+        own = [message["oracle"] for message in trajectory.dialogue_history if message["role"] == "assistant"]
+        assert (trajectory.reward > 0) == ("useful" in own)
+        labels += own
+    assert set(labels) == {"useful", "useless"}
+    assert "useful" in Path("runs/interview/trained.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

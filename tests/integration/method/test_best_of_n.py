@@ -13,27 +13,25 @@ from sweet_rl.method.critics import CriticFlags
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.load import load_model
 from sweet_rl.runs.records import Task, Trajectory, read_records
-from tests.support.command_line import call
+from tests.support.command_line import check_call
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def played(mini_run, tmp_path_factory):
     """Dialogues of the packaged agent in which an untrained critic chose, and the same from one candidate."""
     place = tmp_path_factory.mktemp("acting")
-    assert call("make_mini_tasks.py", num_train=3, num_test=1, output_dir=place).code == 0
-    usual = {"agent_model": "mini", "env_model": "mini", "input_path": place / "train.jsonl", "max_tokens": 40,
-             "max_turns": 3}  # fmt: skip
+    usual = {"agent_model": "mini", "env_model": "mini", "input_path": mini_run / "tasks" / "test.jsonl",
+             "max_tokens": 40, "max_turns": 3}  # fmt: skip
     critic = {"critic": "mini", "critic_reference": "sampled"}
     for name, flags in {"one": {}, "chosen": {**critic, "candidates": 4}, "again": {**critic, "candidates": 4,
                         "concurrency": 1}, "n1": {**critic, "candidates": 1}}.items():  # fmt: skip
         script = "play_best_of_n.py" if flags else "simulate_interactions.py"
-        done = call(script, **usual, **flags, output_path=place / f"{name}.jsonl")
-        assert done.code == 0, done.err
+        check_call(script, **usual, **flags, output_path=place / f"{name}.jsonl")
     return place
 
 
 @pytest.mark.slow
-def test_each_turn_that_is_played_is_the_one_that_ranking_it_alone_puts_first(played):
+def test_each_turn_that_is_played_is_the_one_that_ranking_it_alone_puts_first(mini_run):
     critic = CriticFlags(model_id="mini", reference="sampled").chosen.load()
     best = BestCandidate(critic)
     made = []
@@ -47,7 +45,7 @@ def test_each_turn_that_is_played_is_the_one_that_ranking_it_alone_puts_first(pl
         agent = load_model("mini", device="cpu")
         begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=3)
         acting = DialogueSetup(agent, MiniHuman(), begin, Sampling(max_tokens=40, n=4), choose)
-        jobs = [(task, 0) for task in read_records(played / "train.jsonl", Task)]
+        jobs = [(task, 0) for task in read_records(mini_run / "tasks" / "test.jsonl", Task)]
         rows = [row async for row in play_all(jobs, acting, 3)]
         await agent.close()
         return rows, [(await critic.scores([record]))[0] for record, _ in made]

@@ -13,7 +13,7 @@ from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.servers import Servers
 from sweet_rl.runs.errors import UserError
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal
-from tests.support.launched import free_port
+from tests.support.command_line import free_port
 
 KEY = "sk-very-secret"
 ASKED = [{"role": "user", "content": "how many?"}]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from sweet_rl.models.base import ModelError, Sampling
+from sweet_rl.models.base import Sampling
 from sweet_rl.models.transformers_local import TransformersModel
 from tests.support.tiny_models import save_tiny_chat_model
 
@@ -20,26 +20,17 @@ def user(text: str) -> list[dict]:
     return [{"role": "user", "content": text}]
 
 
-def with_model(path: str, work):
-    """The result of the coroutine function `work` with the model that a folder holds."""
-
-    async def run():
-        model = TransformersModel.from_pretrained(path, device="cpu")
-        try:
-            return await work(model)
-        finally:
-            await model.close()
-
-    return asyncio.run(run())
-
-
 def ask(path: str, requests: list[tuple[list[dict], Sampling]]):
     """Completions of all requests, asked at once."""
 
-    async def work(model):
-        return await asyncio.gather(*(model.complete(messages, sampling) for messages, sampling in requests))
+    async def work():
+        model = TransformersModel.from_pretrained(path, device="cpu")
+        try:
+            return await asyncio.gather(*(model.complete(messages, sampling) for messages, sampling in requests))
+        finally:
+            await model.close()
 
-    return with_model(path, work)
+    return asyncio.run(work())
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2"])
@@ -65,20 +56,6 @@ def test_greedy_equals_generate_of_transformers_and_log_probs_a_plain_forward_pa
         assert torch.allclose(torch.tensor(reply.logprobs), own, atol=1e-4)
 
 
-def test_the_prompt_is_computed_once_for_all_candidates(tiny_agent):
-    widths = []
-
-    async def work(model):
-        model.engine.model.register_forward_pre_hook(
-            lambda _, args, inputs: widths.append(tuple(inputs["input_ids"].shape)), with_kwargs=True
-        )
-        (*_, last) = await model.complete(user("how many?"), Sampling(n=16, max_tokens=4))
-        return last.prompt_tokens
-
-    prompt_tokens = with_model(tiny_agent, work)
-    assert [width for width in widths if width[1] > 1] == [(1, prompt_tokens)]
-
-
 def test_a_finish_reason_says_whether_an_end_token_was_produced_and_training_sees_the_sampled_ids(tiny_agent):
     replies = ask(tiny_agent, [(user("go"), Sampling(seed=n, max_tokens=120)) for n in range(24)])
     chat = TransformersModel.from_pretrained(tiny_agent, device="cpu").chat
@@ -99,16 +76,3 @@ def test_a_finish_reason_says_whether_an_end_token_was_produced_and_training_see
         assert ids == prompt + reply.token_ids
         assert trained == [False] * len(prompt) + [True] * len(reply.token_ids)
     assert reasons == {"stop", "length"}
-
-
-def test_an_error_of_the_model_reaches_those_who_wait_and_the_next_call_works(tiny_agent):
-    async def work(model):
-        forward, model.engine.model.forward = model.engine.model.forward, None
-        with pytest.raises(ModelError) as error:
-            await model.complete(user("hi"), Sampling(max_tokens=3))
-        model.engine.model.forward = forward
-        (reply,) = await model.complete(user("hi"), Sampling(max_tokens=3))
-        return error.value.kind, reply
-
-    kind, reply = with_model(tiny_agent, work)
-    assert kind == "engine" and reply.completion_tokens <= 3

@@ -12,7 +12,7 @@ pytest.importorskip("selenium", reason="pages need: pip install -e '.[frontend]'
 pytest.importorskip("PIL", reason="pages need: pip install -e '.[frontend]'")
 
 from tests.support.browsers import renderer_or_skip  # noqa: E402
-from tests.support.hostile_pages import LEAVES_SOMETHING, pages_of_the_tests  # noqa: E402
+from tests.support.hostile_pages import LEAVES_SOMETHING, hostile_pages  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def trap():
     """What `trap` printed, by page, and whether it had a network of its own."""
     renderer_or_skip(workers=1).close()
     confined = _namespaces()
-    command = [sys.executable, "-m", "tests.support.trap", "tests"]
+    command = [sys.executable, "-m", "tests.support.trap"]
     command = ["unshare", "-Urnm", *command] if confined else [*command, "plain"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=Path(__file__).parents[3])
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -46,7 +46,7 @@ def test_the_trap_sees_a_socket_a_name_and_an_unconfined_browser(trap):
 
 
 def test_no_hostile_page_reaches_anything_or_leaves_anything_behind(trap):
-    drawn = {name: trap[name] for name in pages_of_the_tests(0, "")}
+    drawn = {name: trap[name] for name in hostile_pages(0, "")}
     kinds = {page["failure"]["kind"] for page in drawn.values() if page["failure"]}
     assert kinds <= {"timeout", "crashed", "left"}
     bad = {

@@ -6,20 +6,19 @@ import hashlib
 import json
 import re
 import sqlite3
-import subprocess
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from sweet_rl.runs.hub import _downloaded
+from sweet_rl.dialogues import released
 from sweet_rl.runs.records import Task
 from tests.support.api_server import ApiServer, Reply, chat_reply, refusal
-from tests.support.command_line import call, process, read_rows, write_rows
-from tests.support.hub_server import HubServer, use_hub
-from tests.support.tables import unpadded
+from tests.support.browsers import renderer_or_skip
+from tests.support.command_line import call, check_call, kill_when, read_rows, write_rows
+from tests.support.protocol_files import AGENT, BACKEND, protocol_files
+from tests.support.protocol_files import HUMAN as PROMPT
 
 MODELS, HUMAN = ("org/model-a", "model-b"), "the-human"
 TASKS = [Task(f"Add {n}.", f"def f(x):\n    return x + {n}\n", {"a": "f(1)"}, f"t{n}") for n in range(4)]
@@ -43,20 +42,24 @@ class Api:
         with self.lock:
             held = len(self.paid) >= self.stop
             if not held:
-                self.paid.append(hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest())
+                self.paid.append(sha256(json.dumps(body, sort_keys=True)))
         if held:
             self.released.wait(30)
             return Reply(drop=True)
         messages = body["messages"]
         if GREETING in messages[-1]["content"]:
             return chat_reply("Yes.")
-        if "<hidden_code>" in messages[-1]["content"]:
+        if body["model"] == HUMAN:
             return chat_reply("It is a number.")
         asked = sum(message["role"] == "assistant" for message in messages)
         if self.answers and asked == 1:
-            number = int(messages[0]["content"].split("Add ")[1].split(".")[0])
-            return chat_reply(f"I WANT TO ANSWER:\n```python\n{TASKS[number].ground_truth}```")
+            (number,) = (n for n, task in enumerate(TASKS) if f"Add {n}." in str(messages[:2]))
+            return chat_reply(f"I WANT TO ANSWER:\n{TASKS[number].ground_truth}")
         return chat_reply(f"{body['model']} asks: what is number {asked}?")
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.fixture
@@ -96,49 +99,20 @@ def ceilings(text: str) -> list[int]:
 def test_two_models_killed_in_the_middle_cost_what_the_estimate_says_and_nothing_is_paid_twice(folder):
     api = Api(stop=50)
     with api.server:
-        words, environment = process("colbench.py", **flags(api))
-        with open("first.out", "w") as out:
-            running = subprocess.Popen(words, env=environment, stdout=out, stderr=subprocess.STDOUT)
-            try:
-                until = time.monotonic() + 60
-                while stored(folder / "out" / "calls") < 50 and running.poll() is None and time.monotonic() < until:
-                    time.sleep(0.01)
-            finally:
-                running.kill()
-                running.wait()
-        assert len(api.paid) == stored(folder / "out" / "calls") == 50, Path("first.out").read_text()
+        assert ceilings(check_call("colbench.py", **flags(api), estimate=True)) == [40, 40, 72] and api.paid == []
+        kill_when(lambda: stored(folder / "out" / "calls") >= 50, "colbench.py", **flags(api))
+        assert len(api.paid) == stored(folder / "out" / "calls") == 50
         api.stop = 10**6
         api.released.set()
-        done = call("colbench.py", **flags(api))
-        assert done.code == 0, done.err
-        assert ceilings(Path("first.out").read_text()) == ceilings(done.out) == [40, 40, 72]
+        check_call("colbench.py", **flags(api))
         assert len(api.paid) == len(set(api.paid)) == 152
-        again = call("colbench.py", **flags(api))
-        assert again.code == 0 and len(api.paid) == 152
-        assert again.out.count("already complete") == 4
+        again = check_call("colbench.py", **flags(api))
+        assert len(api.paid) == 152 and again.count("already complete") == 4
     assert set(api.server.headers) == {"Bearer key-of-the-models", "Bearer key-of-the-human"}
     assert {row["ending"] for row in read_rows(folder / "out/first_4/org_model-a.jsonl")} == {"turn_limit"}
     table = json.loads((folder / "out/first_4/comparison.json").read_text())
     assert [run["name"] for run in table["runs"]] == list(MODELS) and table["baselines"] == [MODELS[0]]
-    shown = done.out.partition("paper: success %")[2]
-    assert all(re.search(rf"^{name} ", shown, re.MULTILINE) for name in (*MODELS, "SWEET-RL"))
-    assert f"simulated human: {HUMAN}" in shown
     assert all("<html" in (folder / f"out/first_4/{name}.html").read_text() for name in ("org_model-a", "model-b"))
-
-
-def test_the_tasks_come_from_the_hub_and_a_right_answer_is_a_success(folder, monkeypatch):
-    api = Api(answers=True)
-    rows = (folder / "tasks.jsonl").read_bytes()
-    _downloaded.cache_clear()
-    hub = HubServer({"datasets/facebook/collaborative_agent_bench/backend_tasks/test.jsonl": rows})
-    with api.server, hub:
-        use_hub(monkeypatch, hub, folder / "hub")
-        done = call("colbench.py", **flags(api, MODELS[:1], tasks=None, limit=3))
-    _downloaded.cache_clear()
-    assert done.code == 0, done.err
-    (run,) = json.loads((folder / "out/first_3/comparison.json").read_text())["runs"]
-    assert run["success"]["mean"] == 1.0 and len(api.paid) == 3 * 3
-    assert [row["human"]["name"] for row in read_rows(folder / "out/first_3/org_model-a.graded.jsonl")] == [HUMAN] * 3
 
 
 def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_others_are_kept(folder):
@@ -149,10 +123,31 @@ def test_dialogues_that_failed_are_played_and_graded_again_on_request_and_the_ot
     with api.server:
         first = call("colbench.py", **flags(api, MODELS[:1]))
         assert first.code == 1 and "1 of 4 dialogues failed" in first.err, first.err
-        assert "| 1 of 4 |" in unpadded((folder / "out/first_4/results.md").read_text())
         api.server.answer = usual
-        again = call("colbench.py", **flags(api, MODELS[:1], retry_failed=True))
-        assert again.code == 0, again.err
+        check_call("colbench.py", **flags(api, MODELS[:1], retry_failed=True))
     rows = read_rows(folder / "out/first_4/org_model-a.graded.jsonl")
     assert [row["reward"] for row in rows] == [1.0] * 4 and len(api.paid) == len(set(api.paid)) == 4 * 3
-    assert json.loads((folder / "out/first_4/comparison.json").read_text())["tasks"] == 4
+
+
+def test_the_released_protocol_is_played_and_the_results_say_under_which_texts(folder, monkeypatch):
+    files = protocol_files(folder, monkeypatch, released, BACKEND)
+    api = Api(answers=True)
+    with api.server:
+        check_call("colbench.py", **flags(api, MODELS[:1], protocol="released", protocol_files=files, max_turns=3))
+    found = json.loads((folder / "out/released_first_4/results.json").read_text())
+    score = found["models"][0]["score"]
+    assert score["mean"] == 1.0 and score["low"] == pytest.approx(0.5101, abs=1e-4)  # Wilson
+    assert found["protocol"]["name"] == "released" and found["grader"]["paper_grader"] is True
+    assert set(found["protocol"]["files"].values()) == {sha256(AGENT), sha256(PROMPT)}
+    assert found["tasks"] | {"number": 4, "sha256": sha256(Path("tasks.jsonl").read_text())} == found["tasks"]
+    assert found["sampling"]["max_turns"] == 3 and found["sampling"]["max_tokens"] == 1024
+
+
+def test_an_encoder_that_cannot_be_loaded_is_found_before_a_call_is_paid_for(folder, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    renderer_or_skip().close()
+    write_rows(folder / "tasks.jsonl", [Task("A page.", "<html><body><h1>Hello</h1></body></html>")])
+    api = Api()
+    with api.server:
+        done = call("colbench.py", **flags(api, limit=1, task_type="html", image_encoder="no/such-encoder"))
+    assert done.code == 2 and "image_encoder no/such-encoder" in done.err and api.paid == []

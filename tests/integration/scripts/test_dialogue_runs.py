@@ -1,22 +1,22 @@
-"""What a user trusts a long run of dialogues with: shards, failures played again, cached calls, full disks, keys."""
+"""What a user trusts a long run of dialogues with: a kill, servers that fail in every way, a full disk, failures."""
 
 from __future__ import annotations
 
 import json
-import re
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from sweet_rl.runs.records import Task
-from tests.support.api_server import MODEL, ApiServer, chat_reply, refusal
-from tests.support.command_line import call, process, read_rows, write_rows
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
+from tests.support.command_line import call, check_call, count_rows, kill_when, process, read_rows, write_rows
 
 TASKS = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"t": "f(1)"}) for n in range(6)]
 
 
-def talk(body: dict):
+def talk(body: dict) -> Reply:
     """The agent asks once, then answers; what is said depends on the seed."""
     messages = body["messages"]
     if "<hidden_code>" in messages[-1]["content"]:
@@ -25,7 +25,7 @@ def talk(body: dict):
     return chat_reply(f"I WANT TO ANSWER:\ndef f(x): return {body.get('seed')}" if asked else f"{body.get('seed')}?")
 
 
-@pytest.fixture()
+@pytest.fixture
 def place(tmp_path) -> Path:
     write_rows(tmp_path / "tasks.jsonl", [task.to_dict() for task in TASKS])
     return tmp_path
@@ -39,40 +39,40 @@ def flags(place: Path, name: str, server: ApiServer, **more) -> dict:
 
 
 def simulate(place: Path, name: str, server: ApiServer, **more) -> dict[str, dict]:
-    done = call("simulate_interactions.py", **flags(place, name, server, **more))
-    assert done.code == 0, done.err
+    check_call("simulate_interactions.py", **flags(place, name, server, **more))
     rows = read_rows(place / f"{name}.jsonl")
     assert len({row["id"] for row in rows}) == len(rows)
     return {row["id"]: row for row in rows}
 
 
-def summary(place: Path, name: str) -> dict:
-    return json.loads((place / f"{name}.jsonl.manifest.json").read_text())["summary"]
+FAULTS = [
+    refusal(500, "internal error"), Reply(b"<html>bad gateway</html>", 502),
+    refusal(503, "starting", retry_after="0.05"), refusal(429, "slow down", retry_after_ms="50"),
+    Reply({"error": {"message": "Upstream overloaded", "code": 502}}), Reply({"choices": []}), Reply([1]),
+    Reply(b"<html>hello</html>"), Reply(b'{"choices": ['), Reply(drop=True), Reply({}, wait=2.5),
+]  # fmt: skip
 
 
-BROKEN = """
-from sweet_rl.dialogues import Domain
+@pytest.mark.slow
+def test_killed_twice_on_servers_that_fail_in_every_way_a_run_has_the_records_of_an_undisturbed_one(place, monkeypatch):
+    draw = random.Random(0)
 
-class Client:
-    async def reply(self, task, dialogue, seed):
-        return task.wishes
+    def unsteady(body: dict) -> Reply:
+        reply = draw.choice(FAULTS) if draw.random() < 0.15 else talk(body)
+        return Reply(reply.body, reply.status, reply.headers, max(reply.wait, 0.05), reply.drop)
 
-DOMAIN = Domain("mine", reward=lambda task, answer: 1.0, scripted_humans={"client": Client})
-"""
-
-
-def test_a_mistake_in_a_domains_file_is_named_by_its_line_and_an_edit_of_it_needs_overwrite(place):
-    domain = place / "mine.py"
-    domain.write_text(BROKEN)
-    with ApiServer(talk) as server:
-        given = flags(place, "run", server, task_type=domain) | {"env_model": "client", "hostname": None}
-        done = call("simulate_interactions.py", **given)
-        assert done.code == 1 and "'wishes'" in done.out and "--retry_failed" in done.err, done.out + done.err
-        assert re.search(r'mine.py", line 6, in reply\n +return task.wishes', done.err), done.err
-        mended = BROKEN.replace("import Domain", "import Domain, HumanReply").replace("task.wishes", 'HumanReply("?")')
-        domain.write_text(mended)
-        assert call("simulate_interactions.py", **given, retry_failed=True).code == 2
-        assert call("simulate_interactions.py", **given, overwrite=True).code == 0
+    with ApiServer(talk) as steady:
+        undisturbed = simulate(place, "undisturbed", steady)
+    with ApiServer(unsteady) as agent, ApiServer(unsteady) as human:
+        given = flags(place, "run", agent, timeout=1.5, concurrency=3) | {"hostname": human.url}
+        for rows in (4, 9):
+            kill_when(lambda rows=rows: count_rows(place / "run.jsonl") >= rows, "simulate_interactions.py", **given)
+        for _ in range(20):
+            done = call("simulate_interactions.py", **given, retry_failed=True)
+            found = {row["id"]: row for row in read_rows(place / "run.jsonl")}
+            if done.code == 0 and not any(row["ending"] == "failed" for row in found.values()):
+                break
+    assert found == undisturbed and count_rows(place / "run.jsonl") == len(undisturbed) == 18
 
 
 def test_failed_dialogues_are_played_again_alone_and_the_others_stay_as_they_are(place):
@@ -87,23 +87,16 @@ def test_failed_dialogues_are_played_again_alone_and_the_others_stay_as_they_are
         first = simulate(place, "run", server)
         failed = {key for key, row in first.items() if row["ending"] == "failed"}
         assert len(failed) == 6 and {first[key]["failure"]["side"] for key in failed} == {"human"}
-        assert summary(place, "run")["failures"] == {"human: context": 6}
-        said = call("simulate_interactions.py", **flags(place, "run", server))
-        assert "already complete" in said.out and "6 dialogues failed" in said.out and "--retry_failed" in said.out
-        broken.remove("number 2")
+        summary = json.loads((place / "run.jsonl.manifest.json").read_text())["summary"]
+        assert summary["failures"] == {"human: context": 6}
+        assert "--retry_failed" in check_call("simulate_interactions.py", **flags(place, "run", server))
+        broken.clear()
         calls = len(server.requests)
         second = simulate(place, "run", server, retry_failed=True)
-        assert {key for key, row in second.items() if row["ending"] == "failed"} == {
-            key for key in failed if "number 4" in first[key]["task"]["problem_description"]
-        }
-        assert len(server.requests) - calls == 3 * 3 + 3 * 2
-        broken.clear()
-        third = simulate(place, "run", server, retry_failed=True)
-        calls = len(server.requests)
-        assert simulate(place, "run", server, retry_failed=True) == third and len(server.requests) == calls
-        undisturbed = simulate(place, "undisturbed", server)
-    assert third == undisturbed
-    assert all(third[key] == row for key, row in first.items() if key not in failed)
+        assert len(server.requests) - calls == 3 * 6
+        assert simulate(place, "run", server, retry_failed=True) == second and len(server.requests) == calls + 18
+        assert second == simulate(place, "undisturbed", server)
+    assert all(second[key] == row for key, row in first.items() if key not in failed)
 
 
 @pytest.mark.slow

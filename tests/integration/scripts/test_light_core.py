@@ -30,12 +30,11 @@ RUN = WITHOUT + "import scripts; sys.argv[0] = 'sweet-rl'; scripts.main()"
 TASKS = [Task(f"Add {n}.", f"def f(x):\n    return x + {n}\n", {"a": "f(1)"}, f"t{n}") for n in range(2)]
 
 
-def light(folder: Path, *words: str, code: str = RUN) -> Result:
+def light(folder: Path, *words: str) -> Result:
     """Run the command in a process of its own without those packages."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    environment |= {"LOCAL_KEY": "a-key-of-this-machine"}
-    started = [sys.executable, "-c", code, *words]
-    done = subprocess.run(started, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-c", RUN, *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     return Result(done.returncode, done.stdout, done.stderr)
 
 
@@ -57,14 +56,6 @@ def test_colbench_runs_from_the_tasks_to_the_page(tmp_path):
     assert [row["reward"] for row in read_rows(folder / f"{MODEL}.graded.jsonl")] == [1.0, 1.0]
     assert json.loads((folder / "results.json").read_text())["models"][0]["score"]["mean"] == 1.0
     assert (folder / f"{MODEL}.html").stat().st_size > 10_000
-
-
-def test_every_command_explains_itself_and_starts_without_the_client_of_servers(tmp_path):
-    names = sorted(path.stem for path in (ROOT / "scripts").glob("[a-z]*.py"))
-    code = f"{WITHOUT}import importlib\nfor name in {names}: importlib.import_module(f'scripts.{{name}}')"
-    done = light(tmp_path, code=f"{code}\nprint('openai' in sys.modules)")
-    assert done.code == 0 and len(names) > 15, done.err
-    assert done.out == "False\n"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Every command line of the release's users, on small files in its formats, through to a trained critic, ranked
-candidates, pairs, a policy and an evaluation. Words are added only to keep the runs small; --zero_stage 3 and the
-launcher of DeepSpeed are in tests/integration/training/test_deepspeed.py.
+candidates, pairs, a policy and an evaluation. Words are added only to keep the runs small; --zero_stage 3 is in
+tests/integration/training/test_processes.py.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from unittest import mock
 import pytest
 import torch
 
-from sweet_rl.training.examples import NO_EOS
+from sweet_rl.method.candidate_texts import encoded_candidates
+from sweet_rl.method.privileged_information import hint_text
+from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.records import PreferencePair, TurnCandidates, read_records
+from sweet_rl.training.examples import NO_EOS, encode_text
 from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.browsers import renderer_or_skip
 from tests.support.chat_families import small_tokenizer
-from tests.support.command_line import call, read_rows, write_rows
+from tests.support.command_line import call, check_call, read_rows, write_rows
 from tests.support.released_files import (
     LLAMA,
     PAGE_TASK,
@@ -168,6 +172,73 @@ def test_files_that_the_release_made_are_ranked_paired_and_trained_on(place, cap
     assert losses("no_prompt") == losses("prompt")
     done("train_sft.py --save_path S --pretrain M --dataset pairs_sft.jsonl --train_batch_size 4")
     assert finished("S")["texts"] == 4
+
+
+def ids(chat: ChatFormat, text: str) -> list[int]:
+    return chat.tokenizer.encode(text, add_special_tokens=False)
+
+
+def expected_tokens(chat: ChatFormat, row: dict, hint: bool) -> tuple[list[int], list[bool]]:
+    """What training must see of a released dialogue, piece by piece from its markup: one BOS, and an EOS where the file
+    has one."""
+    said = [message["output"] for message in row["dialogue_history"] if message["role"] == "assistant"]
+    pieces = [
+        (LLAMA.bos, False),
+        (hint_text(row["task"]["ground_truth"]) if hint else "", False),
+        (LLAMA.system + LLAMA.asks(row["task"]["problem_description"]) + LLAMA.agent, False),
+        (said[0] + LLAMA.end, True),
+        (LLAMA.asks("I don't know.") + LLAMA.agent, False),
+        (said[1], True),
+    ]
+    return sum((ids(chat, text) for text, _ in pieces), []), [
+        trained for text, trained in pieces for _ in ids(chat, text)
+    ]
+
+
+@pytest.mark.parametrize(
+    "markup", [{}, {"bos_text": LLAMA.bos, "response_template": LLAMA.agent, "eos_text": LLAMA.end}]
+)
+def test_training_sees_exactly_the_tokens_of_the_file_with_the_markup_recognised_or_given(place, tmp_path, markup):
+    check_call(
+        "evaluate_code.py", input_path="data.jsonl", output_path=tmp_path / "graded.jsonl", sandbox="none",
+        preference_path=tmp_path / "pairs.jsonl", ground_truth_preference_path=tmp_path / "hinted.jsonl", **markup,
+    )  # fmt: skip
+    chat = ChatFormat.from_pretrained("M")
+    rows = {row["id"]: row for row in read_rows(tmp_path / "graded.jsonl")}
+    for name in ("pairs", "hinted"):
+        pairs = read_records(tmp_path / f"{name}.jsonl", PreferencePair)
+        assert len(pairs) >= 4
+        for pair in pairs:
+            for side in ("chosen", "rejected"):
+                text = encode_text(getattr(pair, side), "a pair", chat, pair.tokenizer)
+                expected = expected_tokens(chat, rows[pair.extra[f"{side}_id"]], hint=name == "hinted")
+                assert (text.ids.tolist(), text.train.tolist()) == expected
+
+
+def test_candidates_are_ranked_after_the_solution_and_the_policy_learns_their_sampled_tokens(place, tmp_path):
+    check_call("sample_best_of_n.py", "data.jsonl", str(tmp_path / "s.jsonl"), model_id="M", best_of_n=4, max_tokens=6)
+    check_call("rank_best_of_n.py", model_id="M", input_path=tmp_path / "s.jsonl", output_path=tmp_path / "r.jsonl")
+    check_call("generate_random_pairs_from_ranks.py", str(tmp_path / "r.jsonl"), str(tmp_path / "p.jsonl"))
+    chat = ChatFormat.from_pretrained("M")
+    ranked = {record.id: record for record in read_records(tmp_path / "r.jsonl", TurnCandidates)}
+    told = [message for row in read_rows(place / "data.jsonl") for message in row["dialogue_history"]]
+    assert {record.input for record in ranked.values()} == {one["input"] for one in told if "input" in one}
+    for record in ranked.values():
+        scores = [record.judge_scores[i] for i in record.judge_result]
+        assert sorted(record.judge_result) == [0, 1, 2, 3] and scores == sorted(scores, reverse=True)
+        hint, text = hint_text(record.task.ground_truth), record.input.removeprefix(LLAMA.bos)
+        prompt = ids(chat, LLAMA.bos) + ids(chat, hint) + ids(chat, text)
+        for sampled, one in zip(record.additional_token_ids, encoded_candidates(record, chat, hint=True), strict=True):
+            assert one.ids.tolist() == prompt + sampled
+            assert one.train.tolist() == [False] * len(prompt) + [True] * len(sampled)
+    for pair in read_records(tmp_path / "p.jsonl", PreferencePair):
+        record = ranked[pair.id.rpartition("-")[0]]
+        prompt = ids(chat, record.input)
+        for text, half in ((pair.chosen, record.judge_result[:2]), (pair.rejected, record.judge_result[2:])):
+            one = encode_text(text, "a pair", chat, pair.tokenizer)
+            assert one.ids[: len(prompt)].tolist() == prompt
+            assert one.train.tolist() == [False] * len(prompt) + [True] * (len(one) - len(prompt))
+            assert one.ids[len(prompt) :].tolist() in [record.additional_token_ids[i] for i in half]
 
 
 def losses(folder: str) -> list[float]:

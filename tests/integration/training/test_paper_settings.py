@@ -14,10 +14,10 @@ from sweet_rl.models.log_probs.vision import is_vision_model, load_vision_frozen
 from sweet_rl.models.weights import load_frozen
 from sweet_rl.runs.errors import UserError
 from tests.integration.training.test_picture_value import graded
-from tests.integration.training.test_train_dpo import write_pairs
+from tests.integration.training.test_train_dpo import log_of, write_pairs
 from tests.integration.training.test_train_sft import dialogue
 from tests.support.browsers import renderer_or_skip
-from tests.support.command_line import ROOT, call, write_rows
+from tests.support.command_line import ROOT, check_call, write_rows
 from tests.support.warm_processes import warm
 
 pytestmark = [
@@ -85,8 +85,7 @@ def test_divided_models_train_what_plain_torch_does(config, script, dataset, way
         renderer_or_skip().close()
         flags |= {"max_pixels": 6 * 28 * 28, "page_timeout": 120}
     words = [word for flag, value in flags.items() for word in (f"--{flag}", str(value))]
-    plain = call(f"{script}.py", *words, "--zero_stage", "none", "--nobf16", "--save_path", str(tmp_path / "plain"))
-    assert plain.code == 0, plain.err
+    check_call(f"{script}.py", *words, "--zero_stage", "none", "--nobf16", "--save_path", str(tmp_path / "plain"))
     (tmp_path / "trainings.py").write_text(TRAININGS.format(script=ROOT / "scripts" / f"{script}.py"))
     trainings = []
     for way in ways:
@@ -125,4 +124,4 @@ def trained(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def figures(folder: Path, name: str = "loss") -> list[float]:
-    return [json.loads(line)[name] for line in open(folder / "training_log.jsonl")]
+    return [line[name] for line in log_of(folder)]

@@ -20,9 +20,9 @@ from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.training import loop
-from sweet_rl.training.engine import STATE, Engine
 from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.settings import DataSettings
+from tests.support.command_line import read_rows, write_rows
 from tests.support.tiny_models import EOS
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_dpo.py"
@@ -33,8 +33,12 @@ def train(**flags) -> None:
     main(**arguments(main, flags))
 
 
+def log_of(folder: Path) -> list[dict]:
+    return read_rows(folder / "training_log.jsonl")
+
+
 def losses(folder: Path) -> list[float]:
-    return [json.loads(line)["loss"] for line in open(folder / "training_log.jsonl")]
+    return [line["loss"] for line in log_of(folder)]
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -43,21 +47,14 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 def write_pairs(path: Path, chat: ChatFormat, turns: int = 10) -> Path:
     """Four pairs a turn, two turns a task; the chosen reply asks, the rejected one does not."""
-    draw = random.Random(0)
-    with open(path, "w") as file:
-        for turn in range(turns):
-            prompt = chat.prompt([{"role": "user", "content": f"Write function number {turn}."}])
-            for k in range(4):
-                chosen = f"What about {draw.choice('abcd')}?"
-                rejected = f"I am done {draw.choice('wxyz')}."
-                row = {
-                    "id": f"{turn}-{k}",
-                    "task_id": f"task {turn // 2}",
-                    "chosen": [*prompt, {"text": chosen + EOS, "train": True}],
-                    "rejected": [*prompt, {"text": rejected + EOS, "train": True}],
-                }
-                file.write(json.dumps(row) + "\n")
-    return path
+    draw, rows = random.Random(0), []
+    for turn in range(turns):
+        prompt = chat.prompt([{"role": "user", "content": f"Write function number {turn}."}])
+        for k in range(4):
+            texts = {"chosen": f"What about {draw.choice('abcd')}?", "rejected": f"I am done {draw.choice('wxyz')}."}
+            sides = {side: [*prompt, {"text": text + EOS, "train": True}] for side, text in texts.items()}
+            rows.append({"id": f"{turn}-{k}", "task_id": f"task {turn // 2}", **sides})
+    return write_rows(path, rows)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +81,7 @@ def whole(settings, tmp_path_factory) -> Path:
 
 
 def test_training_lowers_the_loss_moves_the_margin_and_saves_a_loadable_model(whole, tiny_chat_model, settings, capsys):
-    lines = [json.loads(line) for line in open(whole / "training_log.jsonl")]
+    lines = log_of(whole)
     assert len(lines) == 10
     assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-4), "the policy starts as the reference"
     assert lines[0]["margin"] == pytest.approx(0, abs=1e-4)
@@ -122,27 +119,12 @@ runpy.run_path("{script}", run_name="__main__")
 """
 
 
-def test_a_training_killed_before_its_first_checkpoint_says_that_it_starts_again(settings, tmp_path, capsys):
-    class Killed(BaseException):
-        pass
-
-    def kill(*arguments):
-        raise Killed
-
-    flags = settings(tmp_path / "out", max_samples=8, max_epochs=1)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(loop, "batch_losses", kill)
-        train(**flags)
-    train(**flags)
-    assert "going on from step 0 (no checkpoint had been written)" in capsys.readouterr().out
+class Killed(BaseException):
+    pass
 
 
 def test_a_killed_training_with_dropout_ends_with_the_same_bits_and_the_same_log(settings, tmp_path):
     """A line of the log is of three steps; the training is killed between two lines and between two checkpoints."""
-
-    class Killed(BaseException):
-        pass
-
     check = loop.check_finite
 
     def kill(step, *arguments):
@@ -158,32 +140,11 @@ def test_a_killed_training_with_dropout_ends_with_the_same_bits_and_the_same_log
     train(**settings(tmp_path / "killed", **more))
     whole, killed = (weights(tmp_path / name) for name in ("whole", "killed"))
     assert all(torch.equal(whole[name], killed[name]) for name in whole)
-    logs = [[json.loads(line) for line in open(tmp_path / name / "training_log.jsonl")] for name in ("whole", "killed")]
+    logs = [log_of(tmp_path / name) for name in ("whole", "killed")]
     for lines in logs:
         for line in lines:
             del line["tokens_per_second"], line["memory_gb"]
     assert logs[0] == logs[1]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_disk_that_fills_up_is_named_and_the_training_goes_on_when_there_is_room(settings, tmp_path, capsys):
-    save = Engine.save
-    saved = []
-
-    def save_on_a_full_disk(self, folder):
-        """At the second checkpoint there is no room for weights."""
-        saved.append(folder)
-        if len(saved) == 2:
-            (folder / STATE).symlink_to("/dev/full")
-        save(self, folder)
-
-    flags = settings(tmp_path / "out", max_samples=32, max_epochs=1, save_steps=2)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=f"{tmp_path}/out: .*full"):
-        patch.setattr(Engine, "save", save_on_a_full_disk)
-        train(**flags)
-    train(**flags)
-    assert "going on from step 2" in capsys.readouterr().out
-    assert len(losses(tmp_path / "out")) == 4
 
 
 @pytest.mark.parametrize("mode", [{"bf16": True}, {"lora_rank": 2, "bf16": True, "gradient_checkpointing": True}])
@@ -202,23 +163,12 @@ def test_the_precision_is_that_of_the_flags_whatever_a_launcher_says(whole, sett
     assert losses(tmp_path / "out") == losses(whole)
 
 
-@pytest.mark.parametrize("changes, named", [
-    ({"max_len": 3}, "none of its 40 pairs"), ({"micro_train_batch_size": 3}, "multiple"),
-    ({"dataset": "/nowhere.jsonl"}, "/nowhere.jsonl"), ({"pretrain": "/nowhere"}, "/nowhere"),
-    ({"ref_pretrain": "/nowhere"}, "/nowhere"),
-])  # fmt: skip
-def test_what_cannot_work_is_one_message_and_nothing_is_trained(settings, tmp_path, changes, named):
-    with pytest.raises(UserError, match=named):
-        train(**settings(tmp_path / "out", **changes))
-    assert {path.name for path in (tmp_path / "out").glob("*")} <= {"manifest.json"}
-
-
 def test_the_reference_may_be_another_model_than_the_one_that_is_trained(
     settings, tiny_chat_model, tiny_agent, tiny_chat, tmp_path
 ):
     flags = settings(tmp_path / "out", max_samples=8, max_epochs=1)
     train(**flags, ref_pretrain=tiny_agent)
-    line, *_ = [json.loads(text) for text in open(tmp_path / "out" / "training_log.jsonl")]
+    line = log_of(tmp_path / "out")[0]
     examples = encode_pairs(read_records(flags["dataset"], PreferencePair, 8), tiny_chat, DataSettings())
     own, ref = (score_texts(load_frozen(path, device="cpu"), examples.texts) for path in (tiny_chat_model, tiny_agent))
     ratio = [float((p - r).sum()) for p, r in zip(own, ref, strict=True)]
@@ -230,6 +180,6 @@ def test_a_penalty_on_the_kl_keeps_the_model_near_its_reference(settings, tmp_pa
     kl = []
     for coef in (1e-6, 10.0):
         train(**settings(tmp_path / str(coef), kl_coef=coef, normalize="turn", max_epochs=1))
-        kl.append([json.loads(line)["kl"] for line in open(tmp_path / str(coef) / "training_log.jsonl")])
+        kl.append([line["kl"] for line in log_of(tmp_path / str(coef))])
     free, kept = kl
     assert free[0] == pytest.approx(0, abs=1e-5) and free[-1] > 1e-3 and kept[-1] < free[-1] / 2

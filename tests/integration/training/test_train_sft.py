@@ -13,7 +13,6 @@ from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from tests.support.command_line import read_rows, write_rows
-from tests.support.hub_server import HubServer, use_hub
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_sft.py"
 
@@ -39,16 +38,12 @@ def train(**flags):
     main(**arguments(main, flags))
 
 
-def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_saves_a_loadable_model(
-    tiny_chat_model, tmp_path, monkeypatch
-):
+def test_fine_tuning_lowers_the_loss_and_saves_a_loadable_model(tiny_chat_model, tmp_path):
     data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(8)] + [dialogue(99, 0.5)])
-    with HubServer({"datasets/me/data/graded.jsonl": Path(data).read_bytes()}) as hub:
-        use_hub(monkeypatch, hub, tmp_path / "cache")
-        train(
-            pretrain=tiny_chat_model, dataset="hf://datasets/me/data/graded.jsonl", save_path=str(tmp_path / "out"),
-            learning_rate=1e-2, max_epochs=10, train_batch_size=4, micro_train_batch_size=2, logging_steps=1,
-        )  # fmt: skip
+    train(
+        pretrain=tiny_chat_model, dataset=str(data), save_path=str(tmp_path / "out"),
+        learning_rate=1e-2, max_epochs=10, train_batch_size=4, micro_train_batch_size=2, logging_steps=1,
+    )  # fmt: skip
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"model.safetensors", "config.json", "tokenizer.json"} <= names
     assert "training_args.bin" not in names  # no pickle with the paths of this machine

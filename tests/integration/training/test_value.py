@@ -16,15 +16,13 @@ from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import TurnCandidates, read_records
 from tests.integration.training.test_train_sft import dialogue
-from tests.support.command_line import read_rows, write_rows
+from tests.support.command_line import ROOT, check_call, read_rows, write_rows
 from tests.support.tiny_models import EOS
 from tests.unit.models.log_probs.test_value_head import plain_values
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
-
 
 def train(**flags):
-    main = runpy.run_path(str(SCRIPTS / "train_value.py"))["main"]
+    main = runpy.run_path(str(ROOT / "scripts" / "train_value.py"))["main"]
     main(**arguments(main, flags))
 
 
@@ -64,13 +62,10 @@ def test_ranking_with_it_orders_by_the_value_of_each_candidate(trained, tiny_cha
     outputs = ["I am done.", "What of it?", "Well then, what?"]
     row = {"id": "t", "task": task, "input": prompt, "older_output": "", "additional_outputs": outputs}
     write_rows(tmp_path / "candidates.jsonl", [row])
-    rank = runpy.run_path(str(SCRIPTS / "rank_best_of_n.py"))["main"]
-    files = {"input_path": str(tmp_path / "candidates.jsonl"), "output_path": str(tmp_path / "ranked.jsonl")}
-    rank(
-        **arguments(
-            rank, {"model_id": str(trained), "critic_type": "value", "critic_settings": {"no_prompt": True}, **files}
-        )
-    )
+    check_call(
+        "rank_best_of_n.py", model_id=trained, critic_type="value", critic_settings='{"no_prompt": true}',
+        input_path=tmp_path / "candidates.jsonl", output_path=tmp_path / "ranked.jsonl",
+    )  # fmt: skip
     (ranked,) = read_records(tmp_path / "ranked.jsonl", TurnCandidates)
     assert ranked.judge_result.index(1) < ranked.judge_result.index(0)
     value_model = load_value_model(str(trained), device="cpu")
