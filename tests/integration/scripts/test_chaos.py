@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.models.servers import Servers
+from sweet_rl.models import server as served
 from sweet_rl.runs.records import Task
 from tests.support.chaos_server import MODEL
 from tests.support.command_line import ROOT, call, count_rows, kill_when, read_rows, write_rows
 from tests.support.launched import free_port
 
 TASKS, SAMPLES, KILLS = 10, 4, 3
-# The script with a short pause before a call that all servers have failed is made again.
+# The script with a short pause before a call that failed is made again.
 SCRIPT = """
 import runpy
 from functools import partialmethod
-from sweet_rl.models.servers import Servers
-Servers.__init__ = partialmethod(Servers.__init__, pause=0.2)
+from sweet_rl.models.server import Server
+Server.__init__ = partialmethod(Server.__init__, pause=0.2)
 runpy.run_path({script!r}, run_name="__main__")
 """
 
@@ -58,10 +58,9 @@ class Server:
         self.process.wait()
 
 
-def flags(place: Path, name: str, servers: list[Server], **more) -> dict:
-    hosts = ",".join(server.host for server in servers)
+def flags(place: Path, name: str, agent: Server, human: Server, **more) -> dict:
     return {
-        "agent_model": MODEL, "env_model": MODEL, "agent_hostname": hosts, "hostname": hosts, "timeout": 1.5,
+        "agent_model": MODEL, "env_model": MODEL, "agent_hostname": agent.host, "hostname": human.host, "timeout": 1.5,
         "input_path": place / "tasks.jsonl", "output_path": place / f"{name}.jsonl", "best_of_n": SAMPLES,
         "concurrency": 8, "patience": 60, **more,
     }  # fmt: skip
@@ -73,13 +72,13 @@ def test_the_records_are_those_of_an_undisturbed_run(tmp_path, monkeypatch):
     tasks = [Task(f"Write number {n}: def f(x)", f"def f(x): return x * {n}", {"t": "f(1)"}) for n in range(TASKS)]
     write_rows(tmp_path / "tasks.jsonl", tasks)
     steady = Server(0.0)
-    done = call("simulate_interactions.py", **flags(tmp_path, "undisturbed", [steady]))
+    done = call("simulate_interactions.py", **flags(tmp_path, "undisturbed", steady, steady))
     steady.stop()
     assert done.code == 0, done.err
     undisturbed = {row["id"]: row for row in read_rows(tmp_path / "undisturbed.jsonl")}
     assert len(undisturbed) == TASKS * SAMPLES
 
-    monkeypatch.setattr(Servers, "__init__", partialmethod(Servers.__init__, pause=0.2))
+    monkeypatch.setattr(served.Server, "__init__", partialmethod(served.Server.__init__, pause=0.2))
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(script=str(ROOT / "scripts" / "simulate_interactions.py")))
     servers, over, draw = [Server(0.05, 0.1), Server(0.05, 0.1)], threading.Event(), random.Random()
@@ -97,10 +96,10 @@ def test_the_records_are_those_of_an_undisturbed_run(tmp_path, monkeypatch):
     try:
         for number in range(KILLS):
             aim = (number + draw.random()) * 0.8 * len(undisturbed) / KILLS
-            given = flags(tmp_path, "chaos", servers)
+            given = flags(tmp_path, "chaos", *servers)
             kill_when(lambda aim=aim: count_rows(output) > aim, str(script), **given)
         for _ in range(20):
-            done = call("simulate_interactions.py", **flags(tmp_path, "chaos", servers, retry_failed=True))
+            done = call("simulate_interactions.py", **flags(tmp_path, "chaos", *servers, retry_failed=True))
             rows = read_rows(output)
             if done.code == 0 and not any(row["ending"] == "failed" for row in rows):
                 break

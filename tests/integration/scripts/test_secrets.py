@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from sweet_rl.models.base import ModelError
-from sweet_rl.models.servers import Servers
+from sweet_rl.models.server import Server
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import call, write_rows
@@ -89,11 +89,11 @@ def test_a_redirect_is_not_followed(status):
         with ApiServer(lambda _: Reply(b"", status, {"location": location})) as server:
 
             async def work():
-                servers = Servers([server.url], KEY, pause=0.0, patience=0.0)
+                client = Server(server.url, KEY, pause=0.0, patience=0.0)
                 try:
-                    await servers.post("/chat/completions", {})
+                    await client.post("/chat/completions", {})
                 finally:
-                    await servers.close()
+                    await client.close()
 
             with pytest.raises(ModelError, match="redirects to http.*/chat/completions") as error:
                 asyncio.run(work())

@@ -21,13 +21,14 @@ def test_hostnames_become_urls():
     assert base_url("node1:9") == "http://node1:9/v1"
     assert base_url("https://api.example.org/v1/") == "https://api.example.org/v1"
     for name in (" ", "ftp://node1", "a b", "node1:port", "node1/v1"):
-        with pytest.raises(UserError, match="several separated by commas"):
+        with pytest.raises(UserError, match="host, host:port or a full URL"):
             base_url(name)
     with pytest.raises(UserError, match="no user, password or query"):
         base_url("user:password@node1")
-    for empty in (" ", ","):  # of variables that are not set: not OpenAI in their place
-        with pytest.raises(UserError, match="names no server"):
-            server_and_key(empty, None)
+    with pytest.raises(UserError, match="is no server"):  # of a variable that is not set: not OpenAI in its place
+        server_and_key(" ", None)
+    with pytest.raises(UserError, match="data-parallel-size.* --shard 1/2"):
+        base_url("node1,node2")
 
 
 @pytest.mark.parametrize("wrong", [{"timeout": 0}, {"patience": -1}, {"endpoint_concurrency": 0}])
