@@ -24,7 +24,7 @@ from sweet_rl.runs.hub import local_path
 from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import RELEASED, Task, Trajectory, read_records, without_excluded
+from sweet_rl.runs.records import RELEASED, Task, Trajectory, read_records
 from sweet_rl.runs.run import check_output, open_run
 from sweet_rl.runs.step import StepSettings
 
@@ -40,7 +40,6 @@ class GradedDialogues:
         output_path: Graded trajectories, one per line: `reward`, and the evidence for it in `grade`. By default
             INPUT.graded.jsonl.
         num_tasks: Number of tasks that are graded, from the start of the file; all by default.
-        exclude: List of tasks to leave out, JSONL with a field `id` per row.
         grade_references: Grade the reference solutions of a tasks file as answers.
         in_place: Replace the input by the graded dialogues, once all of them are graded.
         retry_failed: Grade those answers again that failed by the machine (see `Grade.machine`).
@@ -49,13 +48,12 @@ class GradedDialogues:
     input_path: Annotated[str, alias("data_path")]
     output_path: str | None = None
     num_tasks: int | None = None
-    exclude: str | None = None
     grade_references: bool = False
     in_place: bool = False
     retry_failed: bool = False
 
     def __post_init__(self) -> None:
-        for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed"):
+        for flag in ("output_path", "num_tasks", "grade_references", "retry_failed"):
             if self.in_place and getattr(self, flag):
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
@@ -160,14 +158,14 @@ def evaluate(
         UserError: Unreadable input, tasks of another domain, or outputs that belong to a run with other settings.
     """
     outputs = [dialogues.target, *data.pair_paths, *([data.best_path] if data.best_path else [])]
-    check_paths(outputs, [dialogues.input_path, wanted.baseline, dialogues.exclude, domain.source])
+    check_paths(outputs, [dialogues.input_path, wanted.baseline, domain.source])
     for path in outputs:
         check_output(path, step.overwrite)
     if dialogues.grade_references:
         read = reference_answers(read_records(dialogues.input_path, Task))
     else:
         read = read_records(dialogues.input_path, Trajectory)
-    trajectories = without_excluded(first_tasks(read, dialogues.num_tasks), dialogues.exclude)
+    trajectories = first_tasks(read, dialogues.num_tasks)
     domain.check([trajectory.task for trajectory in trajectories], dialogues.input_path)
     check_k(Counter(trajectory.task.id for trajectory in trajectories), wanted.k)
     markup = texts.load()
@@ -181,7 +179,7 @@ def evaluate(
         settings |= getattr(grader, "to_settings", dict)()
         if domain.source is not None:
             settings["task_type"] = domain.name
-        inputs = [dialogues.input_path, dialogues.exclude, domain.source]
+        inputs = [dialogues.input_path, domain.source]
         drop = _machine_failed if dialogues.retry_failed else None
         with open_run(dialogues.target, settings, inputs, step.overwrite, drop) as run:
             if run.finished:

@@ -66,7 +66,7 @@ SCRIPTS = (
          "output_path": "{out}/made.jsonl", "max_turns": "2", "agent_prompt_path": "mini_agent.txt", **FAST},
         ("output_path",), "max_turns", "input_path", "problem_description", 7, ("agent_model",),
         {"max_turns": "1", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "best_of_n": "2", "num_tasks": "1",
-         "agent_prefix": "Hm.", "agent_prompt_path": "code_agent.txt", "seed": "1", "agent_bf16": "True",
+         "agent_prompt_path": "code_agent.txt", "seed": "1", "agent_bf16": "True",
          "shard": "1/2"},
     ),
     Script(
