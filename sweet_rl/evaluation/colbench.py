@@ -288,7 +288,7 @@ class ColBench:
         simulation = next(iter(self.simulations.values()))
         prompts = {"agent_prompt": simulation.agent_prompt, "human_prompt": simulation.human_prompt}
         hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in prompts.items() if text}
-        settings = {name: getattr(self.sampling, name) for name in ("temperature", "top_p", "max_tokens")}
+        settings = {"temperature": self.sampling.temperature, "top_p": 1.0, "max_tokens": self.sampling.max_tokens}
         settings |= {name: getattr(self.collection, name) for name in ("max_turns", "dialogues_per_task")}
         request = self.wanted.model_request or {}
         others = {name: value for name, value in request.items() if name not in settings}

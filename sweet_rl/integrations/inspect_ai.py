@@ -161,7 +161,7 @@ class CalledModel:
 def config_of(sampling: Sampling, seed: int | None = None) -> GenerateConfig:
     """Return sampling in the form of inspect_ai."""
     return GenerateConfig(
-        temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens, seed=seed
+        temperature=sampling.temperature, top_p=1.0, max_tokens=sampling.max_tokens, seed=seed
     )
 
 

@@ -117,7 +117,7 @@ class OpenAIServer:
             "model": self.model,
             "max_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            "top_p": 1.0,
             "n": sampling.n,
             "seed": sampling.seed % 2**31,
         }

@@ -65,7 +65,7 @@ SCRIPTS = (
         {"agent_model": "{place}/model", "env_model": "mini", "input_path": "{place}/tasks.jsonl",
          "output_path": "{out}/made.jsonl", "max_turns": "2", "agent_prompt_path": "mini_agent.txt", **FAST},
         ("output_path",), "max_turns", "input_path", "problem_description", 7, ("agent_model",),
-        {"max_turns": "1", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "best_of_n": "2", "num_tasks": "1",
+        {"max_turns": "1", "temperature": "0.5", "max_tokens": "4", "best_of_n": "2", "num_tasks": "1",
          "agent_prompt_path": "code_agent.txt", "seed": "1", "agent_bf16": "True",
          "shard": "1/2"},
     ),
@@ -109,7 +109,7 @@ SCRIPTS = (
          "best_of_n": "2", **FAST},
         ("output_path",), "best_of_n", "input_path", "dialogue_history", [{"role": "robot", "content": ""}],
         ("model_id",),
-        {"data_fraction": "0.5", "best_of_n": "3", "temperature": "0.5", "top_p": "0.9", "max_tokens": "4", "seed": "1",
+        {"data_fraction": "0.5", "best_of_n": "3", "temperature": "0.5", "max_tokens": "4", "seed": "1",
          "bf16": "True", "shard": "1/2"},
     ),
     Script(

@@ -37,14 +37,14 @@ def ask(answer, sampling=None, messages=ASKED, listing=None, calls=1, **settings
 
 def test_messages_go_to_the_chat_endpoint_with_all_settings_and_nothing_but_role_and_content():
     messages = [*ASKED, {"role": "assistant", "content": "x", "token_ids": [1], "output": "x"}, ASKED[0]]
-    (reply,), requests = ask(in_turn(chat_reply("Three.")), Sampling(0.5, 0.9, 33, seed=2**40 + 5), messages)
+    (reply,), requests = ask(in_turn(chat_reply("Three.")), Sampling(0.5, 33, seed=2**40 + 5), messages)
     assert (reply.text, reply.token_ids, reply.finish_reason) == ("Three.", None, "stop")
     assert (reply.prompt_tokens, reply.completion_tokens) == (7, 5)
     ((path, body),) = requests
     assert path == "/v1/chat/completions"
     assert body == {
         "model": MODEL, "messages": [{"role": m["role"], "content": m["content"]} for m in messages],
-        "temperature": 0.5, "top_p": 0.9, "max_tokens": 33, "n": 1, "seed": 5,
+        "temperature": 0.5, "top_p": 1.0, "max_tokens": 33, "n": 1, "seed": 5,
     }  # fmt: skip
 
 

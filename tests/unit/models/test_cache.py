@@ -46,7 +46,7 @@ def test_a_reply_comes_back_exactly_also_in_another_process_and_the_model_is_not
 
 @pytest.mark.parametrize(
     "change",
-    [{"name": "n"}, {"seed": 1}, {"temperature": 0.5}, {"top_p": 0.9}, {"max_tokens": 7}, {"n": 2},
+    [{"name": "n"}, {"seed": 1}, {"temperature": 0.5}, {"max_tokens": 7}, {"n": 2},
      {"prompt": ASKED * 3}, {"prompt": [5, 6]}],
     ids=str,
 )  # fmt: skip
