@@ -16,7 +16,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # anything else may be a key, so it is not shown
 
-Attention = Literal["flex", "masked", "plain"]
+Attention = Literal["flex", "plain"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class AttentionSettings:
 
     Attributes:
         attention: Way to compute attention; the results are equal up to rounding: flex (FlexAttention, compiled; it
-            needs a GPU and a C compiler), masked (a mask of the row's length squared) or plain (each text by itself,
-            its prompt too). Default: flex on a GPU, and no mask at all on a CPU.
+            needs a GPU and a C compiler) or plain (each text by itself, its prompt too). Default: flex on a GPU, and no
+            mask at all on a CPU.
     """
 
     attention: Annotated[Attention | None, UNRECORDED] = None
