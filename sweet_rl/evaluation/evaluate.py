@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from sweet_rl.dialogues.domain import Domain, Grader
 from sweet_rl.evaluation.compare import compare
@@ -18,7 +18,7 @@ from sweet_rl.evaluation.summary import summarise_rewards, summary_text
 from sweet_rl.method.trajectory_pairs import check_texts, write_pairs
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.released_texts import TextMarkup
-from sweet_rl.runs.cli import alias, to_settings
+from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.hub import local_path
 from sweet_rl.runs.manifest import manifest_of
@@ -45,7 +45,7 @@ class GradedDialogues:
         retry_failed: Grade those answers again that failed by the machine (see `Grade.machine`).
     """
 
-    input_path: Annotated[str, alias("data_path")]
+    input_path: str
     output_path: str | None = None
     num_tasks: int | None = None
     grade_references: bool = False
@@ -126,19 +126,15 @@ class DialogueTexts:
     Attributes:
         tokenizer: Agent's model or tokenizer.
         response_template: Text before each turn of the agent in released texts.
-        eos_text: Text that ends a turn in released texts; the tokenizer's by default.
-        bos_text: Text that begins a dialogue in released texts; the tokenizer's by default.
     """
 
-    tokenizer: Annotated[str | None, alias("agent_model")] = None
+    tokenizer: str | None = None
     response_template: str | None = None
-    eos_text: str | None = None
-    bos_text: str | None = None
 
     def load(self) -> TextMarkup:
         """The same with the chat format loaded."""
         chat = None if self.tokenizer is None else ChatFormat.from_pretrained(self.tokenizer)
-        return TextMarkup(chat, self.response_template, self.eos_text, self.bos_text)
+        return TextMarkup(chat, self.response_template)
 
 
 def evaluate(

@@ -134,7 +134,7 @@ def test_an_adapter_of_a_divided_model_is_merged_into_a_whole_model(engine, plac
     from peft import PeftModel
 
     name = f"lora {engine[-1]}"
-    more = [*engine, "--bf16", "--lora_rank", 2, "--activation_checkpointing"]
+    more = [*engine, "--bf16", "--lora_rank", 2, "--gradient_checkpointing"]
     flags = words(name, *more, max_epochs=1, learning_rate=1e-2)
     code, printed = warm(place / "with_deepspeed.py", flags, processes=2)
     assert code == 0 and "gradient_checkpointing_enable` is deprecated" not in printed, printed[-3000:]
