@@ -49,9 +49,8 @@ class ModelSettings:
             is sent to OpenAI's own API only.
         bf16: For a model in this process: load its weights in bfloat16, or with False in float32. Default: as in the
             checkpoint on a GPU, float32 on a CPU. bfloat16 is quick on CPUs with AMX, slow on others.
-        engine_settings: For a model in this process: arguments of its engine. vLLM takes those of `vllm serve`:
-            '{"max_model_len": 16384, "gpu_memory_utilization": 0.5}'; transformers takes device, max_rows,
-            prefill_tokens and cache_bytes.
+        engine_settings: For vLLM in this process: arguments of `vllm serve`:
+            '{"max_model_len": 16384, "gpu_memory_utilization": 0.5}'.
     """
 
     engine: Annotated[Literal["auto", "transformers", "vllm", "openai"], UNRECORDED] = "auto"

@@ -42,20 +42,19 @@ KeyValues = list[tuple[torch.Tensor, ...]]  # keys and values of one text, [head
 class TransformersModel:
     """Samples from a causal language model, whose weights must not change: the keys of texts are kept.
 
-    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding. `engine_settings` are
-    arguments of GenerationEngine.
+    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding.
     """
 
-    def __init__(self, model: Any, chat: ChatFormat, **engine_settings: int) -> None:
+    def __init__(self, model: Any, chat: ChatFormat) -> None:
         self.chat = chat
-        self.engine = GenerationEngine(model.eval(), set(chat.eos_ids), **engine_settings)
+        self.engine = GenerationEngine(model.eval(), set(chat.eos_ids))
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()  # None: close
         self._closed = False
         self._worker: threading.Thread | None = None
 
     @classmethod
     def from_pretrained(
-        cls, path: str | Path, device: str | None = None, dtype: str | None = None, **engine_settings: int
+        cls, path: str | Path, device: str | None = None, dtype: str | None = None
     ) -> TransformersModel:
         """Load a checkpoint, by default onto the GPU if there is one.
 
@@ -64,7 +63,7 @@ class TransformersModel:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         chat = ChatFormat.from_pretrained(path)
         model = load_weights(path, dtype or ("float32" if device == "cpu" else "auto"))
-        return cls(freeze(model, device), chat, **engine_settings)
+        return cls(freeze(model, device), chat)
 
     async def check(self) -> None:
         """Do nothing: the model is loaded."""

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training import loop

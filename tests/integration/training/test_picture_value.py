@@ -8,7 +8,6 @@ import pytest
 
 from sweet_rl.models.log_probs.value_head import load_value_model
 from sweet_rl.models.log_probs.vision import VisionFormat, is_vision_model, load_vision_frozen
-from sweet_rl.models.picture import open_picture
 from sweet_rl.runs.records import Task, Trajectory, TurnCandidates, read_records
 from sweet_rl.training.reference_pages import PictureSettings, draw_pages, picture_file
 from tests.support.browsers import renderer_or_skip
@@ -107,4 +106,6 @@ def test_it_ranks_candidates_of_another_models_agent_by_the_picture_of_their_pag
 def test_reference_pages_are_drawn_in_the_window_that_the_settings_name(tmp_path):
     renderer_or_skip().close()
     draw_pages([page("red", 1)], tmp_path, PictureSettings(page_width=320, page_height=200, page_timeout=120))
-    assert open_picture(picture_file(tmp_path, page("red", 1)).read_bytes()).size == (320, 200)
+    from PIL import Image
+
+    assert Image.open(picture_file(tmp_path, page("red", 1))).size == (320, 200)

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
+from sweet_rl.runs.hub import FILES, REPOSITORY
 from tests.support.command_line import read_rows, write_rows
 from tests.support.hub_server import HubServer, use_hub
 
@@ -43,10 +44,11 @@ def test_fine_tuning_on_a_file_of_the_hub_lowers_the_loss_and_saves_a_loadable_m
     tiny_chat_model, tmp_path, monkeypatch
 ):
     data = write_rows(tmp_path / "graded.jsonl", [dialogue(i, 1.0) for i in range(8)] + [dialogue(99, 0.5)])
-    with HubServer({"datasets/me/data/graded.jsonl": Path(data).read_bytes()}) as hub:
+    name = f"datasets/{REPOSITORY}/{FILES['colbench/backend/offline']}"
+    with HubServer({name: Path(data).read_bytes()}) as hub:
         use_hub(monkeypatch, hub, tmp_path / "cache")
         train(
-            pretrain=tiny_chat_model, dataset="hf://datasets/me/data/graded.jsonl", save_path=str(tmp_path / "out"),
+            pretrain=tiny_chat_model, dataset="colbench/backend/offline", save_path=str(tmp_path / "out"),
             learning_rate=1e-2, max_epochs=10, train_batch_size=4, micro_train_batch_size=2, logging_steps=1,
         )  # fmt: skip
     names = {path.name for path in (tmp_path / "out").iterdir()}
