@@ -31,11 +31,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 import transformers
 from dpo import spread, turn_pairs
 from random_model import config_of, save_random_model
+from torch import Tensor
 
-from sweet_rl.models.log_probs.attention import USUAL, RowAttention, attend, share_prompts
+from sweet_rl.models.log_probs.attention import USUAL, RowAttention, attend, share_prompts, visible
 from sweet_rl.models.log_probs.logps import ROW_TOKENS, completion_logps, on_device, score_texts
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.weights import freeze
@@ -123,6 +125,14 @@ def random_llama(shape: str, dtype: torch.dtype, device: str) -> torch.nn.Module
         return transformers.LlamaForCausalLM._from_config(config_of(shape), dtype=dtype)
 
 
+def masked_attention(query: Tensor, key: Tensor, value: Tensor, rows: RowAttention) -> Tensor:
+    """SDPA with a mask of the row's length squared, [R, L, heads, d]."""
+    number = torch.arange(len(rows.blocks), device=query.device)[:, None, None]
+    at = torch.arange(rows.blocks.shape[1], device=query.device)
+    mask = visible(rows.blocks, rows.completions)(number, None, at[:, None], at[None, :])[:, None]
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True).transpose(1, 2)
+
+
 def attention(scale: Scale) -> list[Line]:
     """Attention over shared rows against SDPA with a mask, at many row lengths: outputs and gradients."""
     heads, key_heads, size = 8, 2, 64
@@ -140,7 +150,7 @@ def attention(scale: Scale) -> list[Line]:
             inputs = [x.requires_grad_() for x in (q, k, v)]
             real = (batch["blocks"] >= 0)[..., None, None]
             ours = attend(USUAL[scale.device], torch.nn.Module(), *inputs, None, rows=rows)[0] * real
-            plain = attend("masked", torch.nn.Module(), *inputs, None, rows=rows)[0] * real
+            plain = masked_attention(*inputs, rows) * real
             weights = torch.randn(ours.shape, generator=draw, device=scale.device, dtype=dtype)
             found = [torch.autograd.grad((out * weights).sum(), inputs) for out in (ours, plain)]
             pairs = [(ours, plain), *zip(*found, strict=True)]

@@ -15,7 +15,7 @@ from typing import Annotated
 from sweet_rl.method.candidates import CandidateSettings, sample_file
 from sweet_rl.models.base import Sampling
 from sweet_rl.models.settings import CallSettings, ModelSettings
-from sweet_rl.runs.cli import alias, prefix, run
+from sweet_rl.runs.cli import prefix, run
 from sweet_rl.runs.released import SAMPLE
 from sweet_rl.runs.step import StepSettings
 
@@ -24,8 +24,8 @@ SAMPLING = Sampling(n=16)
 
 def main(
     candidates: CandidateSettings,
-    input_path: Annotated[str, alias("data_path")],
-    output_path: Annotated[str, alias("save_path")],
+    input_path: str,
+    output_path: str,
     model: ModelSettings,
     calls: CallSettings,
     step: Annotated[StepSettings, prefix("", limit=None)],

@@ -34,5 +34,5 @@ step() {
 }
 both() { wait "$1" && wait "$2"; }
 path() { # a path seen from the folder of the call; a name on the hub as it is
-    if [[ "$1" =~ ^(hf://|colbench/) && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
+    if [[ "$1" == colbench/* && ! -e "$1" ]]; then echo "$1"; else realpath -m "$1"; fi
 }

@@ -38,7 +38,7 @@ REPOSITORY = "facebookresearch/sweet_rl"
 COMMIT = "38daf2a58497e898a65ef530a7b1c13ff4b0f128"
 ADDRESS = "https://raw.githubusercontent.com"
 LICENCE = f"The prompts of the released protocol are those of github.com/{REPOSITORY}: CC-BY-NC 4.0, no commercial use."
-PUBLISHED = {"max_turns": 10, "temperature": 1.0, "top_p": 1.0, "max_tokens": 1024, "env_temperature": 0.0}
+PUBLISHED = {"max_turns": 10, "temperature": 1.0, "max_tokens": 1024, "env_temperature": 0.0}
 """Settings of the published dialogues, by the flags of simulate_interactions.py."""
 OUTPUT_MARKER = "OUTPUT:"
 SYSTEM = "You are a helpful assistant."
@@ -333,7 +333,7 @@ def differences_from_published(
     published = PUBLISHED | {"env_max_chars": domain.max_reply_chars, "env_max_tokens": domain.max_reply_tokens}
     replies = domain.reply_settings(human)
     settings: dict[str, float | None] = {"max_turns": max_turns, "env_temperature": replies.temperature}
-    settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "max_tokens")}
+    settings |= {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
     settings |= {"env_max_chars": replies.max_chars, "env_max_tokens": replies.max_tokens}
     for flag, value in published.items():
         if settings[flag] != value:

@@ -21,7 +21,6 @@ from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.models.base import ChatModel, Sampling
 from sweet_rl.models.cache import CallCache
 from sweet_rl.models.load import load_model, on_server
-from sweet_rl.models.prefixed import PrefixedModel
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.weights import model_input
 from sweet_rl.rendering.settings import BrowserSettings
@@ -29,7 +28,7 @@ from sweet_rl.runs.cli import UNRECORDED, print_summary, to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import RELEASED, Task, hash_rows, read_records, without_excluded
+from sweet_rl.runs.records import RELEASED, Task, hash_rows, read_records
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, shard_of
 
@@ -48,7 +47,6 @@ class PlayerSettings:
             make_mini_tasks.py only).
         agent_prompt_path: Template with {problem_description} and, if wanted, {max_turns}; the domain's by default.
         user_prompt_path: Template of a human that a model plays; the domain's by default.
-        agent_prefix: Text that each of the agent's replies begins with (to answer immediately: 'I WANT TO ANSWER:').
         human_name: Name of the human in rows and tables; by default that of its model or script.
     """
 
@@ -56,7 +54,6 @@ class PlayerSettings:
     env_model: str
     agent_prompt_path: Annotated[str | None, UNRECORDED] = None  # the template's hash is recorded
     user_prompt_path: Annotated[str | None, UNRECORDED] = None  # the template's hash is recorded
-    agent_prefix: str | None = None
     human_name: Annotated[str | None, UNRECORDED] = None  # a part of the human's identity, which is recorded
 
 
@@ -68,7 +65,6 @@ class CollectionSettings:
         num_tasks: Number of tasks that are played, from the start of the file; all by default.
         dialogues_per_task: Number of dialogues per task.
         max_turns: Largest number of messages of the agent in one dialogue.
-        exclude: List of tasks to leave out, JSONL, with a field `id` per row.
         retry_failed: Play the dialogues again that are recorded as failed.
         seed: Random seed of the dialogues.
         concurrency: Largest number of dialogues in progress.
@@ -77,7 +73,6 @@ class CollectionSettings:
     num_tasks: int | None = None
     dialogues_per_task: int = 1
     max_turns: int = 10
-    exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
     retry_failed: Annotated[bool, UNRECORDED] = False
     seed: int = 0
     concurrency: Annotated[int, UNRECORDED] = 256
@@ -168,7 +163,7 @@ class Simulation:
             UserError: Before anything is written, or because no dialogue can work.
         """
         collection = self.collection
-        tasks = without_excluded(read_records(input_path, Task, limit=collection.num_tasks), collection.exclude)
+        tasks = read_records(input_path, Task, limit=collection.num_tasks)
         self.domain.check(tasks, input_path)
         jobs = shard_of(collection.jobs(tasks), step.shard)
         with self._open(input_path, output_path, step) as run:
@@ -189,8 +184,6 @@ class Simulation:
         if self.domain.protocol == RELEASED:
             turns = self.collection.max_turns
             differences = list(differences_from_published(self.domain, turns, self.sampling, self.human))
-            if self.players.agent_prefix:
-                differences.append(f"--agent_prefix {self.players.agent_prefix!r} (none)")
             if differences:
                 print(f"not as published, so not to be compared: {', '.join(differences)}", flush=True)
 
@@ -213,7 +206,7 @@ class Simulation:
         if not self.scripted:
             prompt = hash_rows([self.human_prompt])[:16]
             settings |= to_settings(env=self.env, human_replies=domain.reply_settings(self.human), user_prompt=prompt)
-        inputs = [input_path, collection.exclude, model_input(self.players.agent_model), domain.source, self._folder]
+        inputs = [input_path, model_input(self.players.agent_model), domain.source, self._folder]
         inputs += self.selector.inputs if self.selector else []
         check_paths([output_path], inputs)
         drop = _failed if collection.retry_failed else None
@@ -269,7 +262,7 @@ class Simulation:
             choose = self.selector.load()
             resources.push_async_callback(choose.close)
         return DialogueSetup(
-            PrefixedModel(agent, players.agent_prefix) if players.agent_prefix else agent,
+            agent,
             domain.make_human(players.env_model, human_model, self.human_prompt, self.human, renderer),
             domain.begin(self.agent_prompt, self.collection.max_turns),
             replace(self.sampling, seed=self.collection.seed),

@@ -58,7 +58,7 @@ class ModelsAndTasks:
             (html).
         output_dir: Folder of the replies (calls), and of dialogues, grades, pages and table in a folder per --limit.
         model_hostname: Server of the models: host, host:port or URL. Several separated by commas are one for each of
-            --model; those of a single model share its calls. Without one it is OpenAI's own API.
+            --model. Without one it is OpenAI's own API.
         model_api_key_variable: Environment variable that holds the key of the models' server, or one for each of
             --model. Default: OPENAI_API_KEY, which is sent to OpenAI's own API only.
         model_request: Fields of the request body that override all others; null leaves a field out:
@@ -89,18 +89,15 @@ class ModelsAndTasks:
             raise UserError(f"--model is {','.join(self.model)!r}: give each model once, under a name of its own.")
         for flag in ("model_hostname", "model_api_key_variable"):
             count = len(getattr(self, flag))
-            shared = len(names) == 1 and flag == "model_hostname"  # servers that share the calls of one model
-            if count > 1 and count != len(names) and not shared:
+            if count > 1 and count != len(names):
                 raise UserError(f"--{flag} has {count} values for {len(names)} models: give one, or one for each.")
 
     def servers(self) -> dict[str, ModelSettings]:
         """Where each model runs. Raises UserError if a variable that should hold a key is not set."""
         found = {}
         for number, name in enumerate(self.model):
-            hosts, keys = self.model_hostname, self.model_api_key_variable
-            if len(self.model) > 1:
-                hosts, keys = (values[number : number + 1] or values for values in (hosts, keys))
-            host, key = ",".join(hosts) or None, ",".join(keys) or None
+            given = (self.model_hostname, self.model_api_key_variable)
+            host, key = (values[number % len(values)] if values else None for values in given)
             found[name] = on_server(ModelSettings(hostname=host, api_key_variable=key, request=self.model_request))
         return found
 
@@ -291,7 +288,7 @@ class ColBench:
         simulation = next(iter(self.simulations.values()))
         prompts = {"agent_prompt": simulation.agent_prompt, "human_prompt": simulation.human_prompt}
         hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in prompts.items() if text}
-        settings = {name: getattr(self.sampling, name) for name in ("temperature", "top_p", "max_tokens")}
+        settings = {"temperature": self.sampling.temperature, "top_p": 1.0, "max_tokens": self.sampling.max_tokens}
         settings |= {name: getattr(self.collection, name) for name in ("max_turns", "dialogues_per_task")}
         request = self.wanted.model_request or {}
         others = {name: value for name, value in request.items() if name not in settings}

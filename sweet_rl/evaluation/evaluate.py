@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from sweet_rl.dialogues.domain import Domain, Grader
 from sweet_rl.evaluation.compare import compare
@@ -18,13 +18,13 @@ from sweet_rl.evaluation.summary import summarise_rewards, summary_text
 from sweet_rl.method.trajectory_pairs import check_texts, write_pairs
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.texts.released_texts import TextMarkup
-from sweet_rl.runs.cli import alias, to_settings
+from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import NothingMade, UserError
 from sweet_rl.runs.hub import local_path
 from sweet_rl.runs.manifest import manifest_of
 from sweet_rl.runs.paths import check_paths
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import RELEASED, Task, Trajectory, read_records, without_excluded
+from sweet_rl.runs.records import RELEASED, Task, Trajectory, read_records
 from sweet_rl.runs.run import check_output, open_run
 from sweet_rl.runs.step import StepSettings
 
@@ -40,22 +40,20 @@ class GradedDialogues:
         output_path: Graded trajectories, one per line: `reward`, and the evidence for it in `grade`. By default
             INPUT.graded.jsonl.
         num_tasks: Number of tasks that are graded, from the start of the file; all by default.
-        exclude: List of tasks to leave out, JSONL with a field `id` per row.
         grade_references: Grade the reference solutions of a tasks file as answers.
         in_place: Replace the input by the graded dialogues, once all of them are graded.
         retry_failed: Grade those answers again that failed by the machine (see `Grade.machine`).
     """
 
-    input_path: Annotated[str, alias("data_path")]
+    input_path: str
     output_path: str | None = None
     num_tasks: int | None = None
-    exclude: str | None = None
     grade_references: bool = False
     in_place: bool = False
     retry_failed: bool = False
 
     def __post_init__(self) -> None:
-        for flag in ("output_path", "num_tasks", "exclude", "grade_references", "retry_failed"):
+        for flag in ("output_path", "num_tasks", "grade_references", "retry_failed"):
             if self.in_place and getattr(self, flag):
                 raise UserError(
                     f"--in_place replaces the input by the same dialogues, graded anew: leave out --{flag}."
@@ -128,19 +126,15 @@ class DialogueTexts:
     Attributes:
         tokenizer: Agent's model or tokenizer.
         response_template: Text before each turn of the agent in released texts.
-        eos_text: Text that ends a turn in released texts; the tokenizer's by default.
-        bos_text: Text that begins a dialogue in released texts; the tokenizer's by default.
     """
 
-    tokenizer: Annotated[str | None, alias("agent_model")] = None
+    tokenizer: str | None = None
     response_template: str | None = None
-    eos_text: str | None = None
-    bos_text: str | None = None
 
     def load(self) -> TextMarkup:
         """The same with the chat format loaded."""
         chat = None if self.tokenizer is None else ChatFormat.from_pretrained(self.tokenizer)
-        return TextMarkup(chat, self.response_template, self.eos_text, self.bos_text)
+        return TextMarkup(chat, self.response_template)
 
 
 def evaluate(
@@ -160,14 +154,14 @@ def evaluate(
         UserError: Unreadable input, tasks of another domain, or outputs that belong to a run with other settings.
     """
     outputs = [dialogues.target, *data.pair_paths, *([data.best_path] if data.best_path else [])]
-    check_paths(outputs, [dialogues.input_path, wanted.baseline, dialogues.exclude, domain.source])
+    check_paths(outputs, [dialogues.input_path, wanted.baseline, domain.source])
     for path in outputs:
         check_output(path, step.overwrite)
     if dialogues.grade_references:
         read = reference_answers(read_records(dialogues.input_path, Task))
     else:
         read = read_records(dialogues.input_path, Trajectory)
-    trajectories = without_excluded(first_tasks(read, dialogues.num_tasks), dialogues.exclude)
+    trajectories = first_tasks(read, dialogues.num_tasks)
     domain.check([trajectory.task for trajectory in trajectories], dialogues.input_path)
     check_k(Counter(trajectory.task.id for trajectory in trajectories), wanted.k)
     markup = texts.load()
@@ -181,7 +175,7 @@ def evaluate(
         settings |= getattr(grader, "to_settings", dict)()
         if domain.source is not None:
             settings["task_type"] = domain.name
-        inputs = [dialogues.input_path, dialogues.exclude, domain.source]
+        inputs = [dialogues.input_path, domain.source]
         drop = _machine_failed if dialogues.retry_failed else None
         with open_run(dialogues.target, settings, inputs, step.overwrite, drop) as run:
             if run.finished:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sweet_rl.evaluation.paper import paper_lines
-from sweet_rl.runs.errors import UserError, extras_named
+from sweet_rl.runs.errors import UserError
 
 SERIES_NAME = re.compile(r"(.+)@(\d+(?:\.\d+)?)")
 ACCENT = "#0a58a8"  # of the method: names that begin with SWEET
@@ -167,10 +167,10 @@ def save_figure(figure, path: str | Path) -> list[Path]:
 
 
 def new_figure(panels: int, width: float, height: float):
-    """(figure, list of axes side by side), sizes in inches. Raises UserError if matplotlib is not installed."""
-    with extras_named():
-        import matplotlib
-        from matplotlib.figure import Figure
+    """(figure, list of axes side by side), sizes in inches."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
     matplotlib.rcParams.update(SETTINGS)
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])

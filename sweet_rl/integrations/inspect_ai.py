@@ -160,9 +160,7 @@ class CalledModel:
 
 def config_of(sampling: Sampling, seed: int | None = None) -> GenerateConfig:
     """Return sampling in the form of inspect_ai."""
-    return GenerateConfig(
-        temperature=sampling.temperature, top_p=sampling.top_p, max_tokens=sampling.max_tokens, seed=seed
-    )
+    return GenerateConfig(temperature=sampling.temperature, top_p=1.0, max_tokens=sampling.max_tokens, seed=seed)
 
 
 def as_sent(messages: Sequence[Message]) -> list[ChatMessage]:

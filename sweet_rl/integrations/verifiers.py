@@ -205,7 +205,7 @@ class CalledModel:
         trace = self._interaction.trace
         request = {
             "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            "top_p": 1.0,
             "max_tokens": sampling.max_tokens,
             "seed": sampling.seed % 2**31,
         }

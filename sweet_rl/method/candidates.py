@@ -21,7 +21,7 @@ from sweet_rl.models.texts.released_texts import refuse_unasked
 from sweet_rl.models.weights import model_input
 from sweet_rl.runs.cli import UNRECORDED, to_settings
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Part, Trajectory, TurnCandidates, read_records, seed_for, without_excluded
+from sweet_rl.runs.records import Part, Trajectory, TurnCandidates, read_records, seed_for
 from sweet_rl.runs.run import Run, open_run
 from sweet_rl.runs.step import StepSettings, shard_of, write_results
 
@@ -34,14 +34,12 @@ class CandidateSettings:
         model_id: Policy: `mini`, a checkpoint folder, a hub name, or a server's name for it.
         data_fraction: Share of the tasks, a random sample, each with all its trajectories (paper: 0.1).
         concurrency: Largest number of turns in progress.
-        exclude: List of tasks to leave out, JSONL with a field `id` per row.
         seed: Random seed of the sample of tasks and of the candidates.
     """
 
     model_id: str
     data_fraction: float = 1.0
     concurrency: Annotated[int, UNRECORDED] = 64
-    exclude: Annotated[str | None, UNRECORDED] = None  # an input, recorded by its hash
     seed: int = 0
 
 
@@ -146,11 +144,11 @@ def sample_file(
         UserError: Before anything is written; or, once the other turns are written, because some could not be sampled.
     """
     recorded = to_settings(settings, model, step, sampling=sampling)
-    inputs = [input_path, settings.exclude, model_input(settings.model_id)]
+    inputs = [input_path, model_input(settings.model_id)]
     with open_run(output_path, recorded, inputs, step.overwrite) as run:
         if run.finished:
             return run.show()
-        read = without_excluded(read_records(input_path, Trajectory), settings.exclude)
+        read = read_records(input_path, Trajectory)
         trajectories = shard_of(sample_tasks(read, settings.data_fraction, settings.seed), step.shard)
         summary = {
             "tasks": len({trajectory.task.id for trajectory in trajectories}),

@@ -36,7 +36,7 @@ class JudgeSettings:
     Attributes:
         model_id: Judge: directory, hub name, or a server's name for it.
         no_prompt: Do not show the reference solution to the judge.
-        hostname: Server of the judge (several separated by commas). Without one it runs in this process.
+        hostname: Server of the judge. Without one it runs in this process.
         engine: Engine that runs the judge: auto, transformers, vllm, or openai (the hosted API).
         judge_prompt_path: Template with {dialogue}, {first}, {second} and optionally {ground_truth}.
         api_key_variable: Environment variable that holds the key of the judge's server. Default: OPENAI_API_KEY, which

@@ -17,7 +17,7 @@ import numpy as np
 from sweet_rl.method.advantage import TurnNormalize, advantage
 from sweet_rl.method.candidate_texts import encoded_candidates, sampling_logprobs
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.settings import Attention, AttentionSettings, server_and_key
+from sweet_rl.models.settings import Attention, AttentionSettings, base_url, server_and_key
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import model_input, model_path
 from sweet_rl.runs.cli import UNRECORDED, to_settings
@@ -83,8 +83,8 @@ class PmiSettings(ScoringModel):
 
     Attributes:
         normalize: Score of a turn from the log-ratios of its tokens: turn (mean) or none (sum).
-        hostname: vLLM server of the critic, which gives the log-probs: host, host:port or URL; several separated by
-            commas; each model is asked at those that list it. Without one the critic runs in this process.
+        hostname: vLLM server of the critic, which gives the log-probs: host, host:port or URL. A second one behind a
+            comma is that of the reference model. Without one the critic runs in this process.
         tokenizer: Tokenizer of a critic on a server: folder or hub name; by default the model's.
         api_key_variable: Environment variable that holds the key of the critic's server. Default: OPENAI_API_KEY, which
             is sent to OpenAI's own API only.
@@ -97,11 +97,12 @@ class PmiSettings(ScoringModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.server()
+        self.servers()
 
-    def server(self) -> tuple[list[str], str | None]:
-        """The base URLs of the servers, and their key. Raises UserError if one cannot be used."""
-        return server_and_key(self.hostname, self.api_key_variable) if self.hostname else ([], None)
+    def servers(self) -> list[tuple[str, str | None]]:
+        """The base URL and the key of each server. Raises UserError if one cannot be used."""
+        hosts = self.hostname.split(",") if self.hostname else []
+        return [(base_url(host), server_and_key(host, self.api_key_variable)[1]) for host in hosts]
 
     def to_settings(self) -> dict[str, Any]:
         return to_settings(self) if self.hostname else super().to_settings()
@@ -270,14 +271,16 @@ def seed_of(model_id: str) -> str | None:
 def load_models(settings: PmiSettings) -> tuple[ChatFormat, list[TokenScorer]]:
     """The chat format of a critic, and the log-probs under each of its models; equal names share one."""
     chat = ChatFormat.from_pretrained(model_path(settings.tokenizer or settings.model_id))
-    urls, key = settings.server()
+    servers, names = settings.servers(), list(dict.fromkeys(settings.scored_by()))
+    if len(servers) > len(names):
+        raise UserError(f"--hostname has {len(servers)} servers for {', '.join(names)}: give one, or one for each.")
     loaded: dict[str, TokenScorer] = {}
-    for name in settings.scored_by():
-        if urls and name not in loaded:
+    for number, name in enumerate(names):
+        if servers:
             from sweet_rl.models.prompt_logprobs import PromptLogprobs
 
-            loaded[name] = PromptLogprobs(name, urls, key)
-        elif name not in loaded:
+            loaded[name] = PromptLogprobs(name, *servers[min(number, len(servers) - 1)])
+        else:
             loaded[name] = load_scorer(model_path(name), settings.reduced, settings.token_budget, settings.attention)
     return chat, [loaded[name] for name in settings.scored_by()]
 

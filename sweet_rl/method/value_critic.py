@@ -6,6 +6,7 @@ Frontend Design: it sees a picture of the reference page.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from sweet_rl.method.candidate_texts import check_candidates, dialogue_of, encod
 from sweet_rl.method.privileged_information import AFTER, BEFORE
 from sweet_rl.method.sweet_critic import ScoringModel
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import check_length, model_path
 from sweet_rl.runs.errors import UserError
@@ -100,6 +100,8 @@ class PictureValueCritic:
 
     def scores(self, records: Sequence[TurnCandidates]) -> list[list[float]]:
         """The value of each candidate of each record."""
+        from PIL import Image
+
         from sweet_rl.models.log_probs.vision import picture_values
 
         texts: list[EncodedText] = []
@@ -113,7 +115,7 @@ class PictureValueCritic:
                     f"({rendered.failure['kind']}: {rendered.failure['message']}). Leave such tasks out with "
                     "filter_websites.py."
                 )
-            texts += self._encoded(record, open_picture(rendered.png).size)
+            texts += self._encoded(record, Image.open(io.BytesIO(rendered.png)).size)
             pictures += [rendered.png] * len(record.additional_outputs)
         values = iter(picture_values(self._model, self.form, texts, pictures, self._token_budget))
         return [[next(values) for _ in record.additional_outputs] for record in records]

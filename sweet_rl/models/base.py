@@ -31,7 +31,6 @@ class Sampling:
 
     Attributes:
         temperature: Sampling temperature; 0 for greedy decoding.
-        top_p: Tokens are drawn from the smallest set of likeliest tokens that has this probability; 1 keeps all.
         max_tokens: Largest number of tokens of one reply.
         n: Number of replies (candidates of a turn). Reply i is the one that `n=1` and the seed `seed + i` give, if the
             engine honours seeds.
@@ -42,7 +41,6 @@ class Sampling:
     """
 
     temperature: float = 1.0
-    top_p: float = 1.0
     max_tokens: int = 1024
     n: int = 1
     seed: int = 0
@@ -50,8 +48,6 @@ class Sampling:
     def __post_init__(self) -> None:
         if self.temperature < 0:
             raise UserError(f"temperature is {self.temperature}; it must be 0 (greedy) or above.")
-        if not 0 < self.top_p <= 1:
-            raise UserError(f"top_p is {self.top_p}; it must be above 0 and at most 1 (1 keeps every token).")
         if self.max_tokens < 1:
             raise UserError(f"max_tokens is {self.max_tokens}; a reply needs at least 1 token.")
         if self.n < 1:

@@ -113,7 +113,7 @@ class CachedModel:
         await self.model.close()
 
     def _key(self, prompt: Prompt, sampling: Sampling) -> str:
-        settings = asdict(sampling)
+        settings = asdict(sampling) | {"top_p": 1.0}  # so that older entries are found
         if sampling.temperature == 0:
             del settings["seed"]
         call = {"version": VERSION, "model": self.identity, "sampling": settings}

@@ -32,16 +32,14 @@ def load_model(
     settings: ModelSettings | None = None,
     calls: CallSettings | None = None,
     cache: CallCache | None = None,
-    **engine_settings: Any,
 ) -> ChatModel:
     """Return the model called `name`: a packaged agent, a checkpoint folder, or its name on the hub or on a server.
 
-    `cache` takes the place of the one in `calls`, for models that share it. `engine_settings` are arguments of the
-    engine in this process, beside those of `settings`. Raises UserError if the settings exclude each other, or the
-    model cannot be loaded.
+    `cache` takes the place of the one in `calls`, for models that share it. Raises UserError if the settings exclude
+    each other, or the model cannot be loaded.
     """
     settings, calls = settings or ModelSettings(), calls or CallSettings()
-    engine_settings = {**(settings.engine_settings or {}), **engine_settings}
+    engine_settings = dict(settings.engine_settings or {})
     if settings.bf16 is not None:
         engine_settings = {"dtype": "bfloat16" if settings.bf16 else "float32", **engine_settings}
     model = _load(name, settings, calls, engine_settings)
@@ -62,13 +60,11 @@ def load_model(
 def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settings: dict[str, Any]) -> ChatModel:
     engine = settings.engine
     if on_server(settings):
-        local = {
-            f"engine {engine}": engine not in ("auto", "openai"),
-            "bf16": settings.bf16 is not None,
-            "engine_settings": bool(settings.engine_settings),
-        }
-        if given := [flag for flag, is_given in local.items() if is_given]:
-            raise UserError(f"{name}: {given[0]} is for a model in this process, and it is on a server: leave it out.")
+        if engine in ("transformers", "vllm") or engine_settings:
+            raise UserError(
+                f"{name}: engine, bf16 and engine_settings are for a model in this process, and it is on a server: "
+                "leave them out."
+            )
         from sweet_rl.models.openai_server import OpenAIServer
 
         return OpenAIServer(
@@ -94,9 +90,8 @@ def _load(name: str, settings: ModelSettings, calls: CallSettings, engine_settin
         return VLLMModel(path, **engine_settings)
     from sweet_rl.models.transformers_local import TransformersModel
 
-    allowed = ("device", "dtype", "max_rows", "prefill_tokens", "cache_bytes")
-    if unknown := sorted(engine_settings.keys() - set(allowed)):
-        raise UserError(f"engine_settings: transformers has no {unknown[0]!r}; it has {', '.join(allowed)}.")
+    if settings.engine_settings:
+        raise UserError(f"{name}: engine_settings are those of vLLM, and this model runs in transformers.")
     return TransformersModel.from_pretrained(path, **engine_settings)
 
 

@@ -12,12 +12,12 @@ import logging
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from sweet_rl.models.base import Completion, ModelError, Prompt, Sampling, is_ids, prompt_ids
-from sweet_rl.models.servers import Servers
+from sweet_rl.models.server import Server
 from sweet_rl.models.settings import HOSTED
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
@@ -31,54 +31,54 @@ OUTPUT_LIMIT = "max_tokens or model output limit was reached"  # OpenAI's refusa
 
 
 class OpenAIServer:
-    """One model on one or several servers (`Servers`).
+    """One model on a server (`Server`).
 
     Seeds are sent modulo 2**31. A server that gives one reply per call is called n times.
 
     Args:
-        model: The name under which the servers know it.
-        hostnames: Hosts (`node1`, `node1:8001`: http, port 8000 by default) or full base URLs. Empty: OpenAI's own API.
-        api_key: Bearer token; local servers need none.
+        model: The name under which the server knows it.
+        hostname: Host (`node1`, `node1:8001`: http, port 8000 by default) or full base URL. None: OpenAI's own API.
+        api_key: Bearer token; a local server needs none.
         chat: The model's chat format, for exact token ids.
         request: Fields of every request body, which override all others; None leaves a field out
             ({"temperature": None, "reasoning_effort": "low"}).
-        server_settings: Further arguments of `Servers`.
+        server_settings: Further arguments of `Server`.
 
     Raises:
-        UserError: A hostname is no server, or OpenAI's own API has no key.
+        UserError: The hostname is no server, or OpenAI's own API has no key.
     """
 
     def __init__(
         self,
         model: str,
-        hostnames: Sequence[str] = (),
+        hostname: str | None = None,
         api_key: str | None = None,
         chat: ChatFormat | None = None,
         request: Mapping[str, Any] | None = None,
         **server_settings: Any,
     ) -> None:
-        if not hostnames and not api_key:
+        if hostname is None and not api_key:
             raise UserError(
                 "the hosted API needs a key: put it into the environment variable OPENAI_API_KEY, or name a server."
             )
         self.model, self.chat = model, chat
-        if not hostnames and os.environ.get("OPENAI_BASE_URL", HOSTED).rstrip("/") != HOSTED:
+        if hostname is None and os.environ.get("OPENAI_BASE_URL", HOSTED).rstrip("/") != HOSTED:
             raise UserError(
                 f"{model}: OPENAI_BASE_URL is set, which is not read. Give that address as the model's hostname, and "
                 "name the variable of its key; or unset it to ask OpenAI."
             )
-        self.servers = Servers(hostnames or [HOSTED], api_key, **server_settings)
+        self.server = Server(hostname or HOSTED, api_key, **server_settings)
         self._request = dict(request or {})
         self._left_out: set[str] = set()
         self._token_limit = "max_tokens"
         self._served_as: set[str] = set()
 
     async def check(self) -> None:
-        """Ask every server for its models. Raises UserError if none answers and has the model."""
-        await self.servers.check(self.model)
+        """Ask the server for its models. Raises UserError if it does not answer, or has others only."""
+        await self.server.check(self.model)
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> list[Completion]:
-        await self.check()  # which fields are sent depends on the servers
+        await self.check()  # which fields are sent depends on the server
         if self.chat is not None:
             prompt = prompt_ids(self.chat, prompt)
         elif is_ids(prompt):
@@ -95,7 +95,7 @@ class OpenAIServer:
         while True:
             body = self._body(prompt, sampling)
             try:
-                answer = await self.servers.post(path, body)
+                answer = await self.server.post(path, body)
                 break
             except ModelError as error:
                 if OUTPUT_LIMIT in str(error):
@@ -117,15 +117,15 @@ class OpenAIServer:
             "model": self.model,
             "max_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            "top_p": 1.0,
             "n": sampling.n,
             "seed": sampling.seed % 2**31,
         }
-        if self.servers.is_open:
+        if self.server.is_open:
             body |= PLAIN_SAMPLING
         if is_ids(prompt):
             body |= {"prompt": prompt, "logprobs": 0}
-            if self.servers.is_open:
+            if self.server.is_open:
                 body["return_token_ids"] = True
         else:
             body["messages"] = [{"role": message["role"], "content": message["content"]} for message in prompt]  # type: ignore[index]
@@ -152,9 +152,9 @@ class OpenAIServer:
         return False
 
     def summary(self) -> dict[str, Any]:
-        """Return the calls and failures of each server by its URL, the fields that servers refused (`left_out`), and
+        """Return the calls and failures of the server by its URL, the fields that it refused (`left_out`), and
         other names that replies have for the model (`served_as`)."""
-        summary: dict[str, Any] = {"servers": self.servers.summary()}
+        summary: dict[str, Any] = {"servers": self.server.summary()}
         left_out = sorted(self._left_out)
         if self._token_limit != "max_tokens":
             left_out.append(f"max_tokens (sent as {self._token_limit})")
@@ -165,7 +165,7 @@ class OpenAIServer:
         return summary
 
     async def close(self) -> None:
-        await self.servers.close()
+        await self.server.close()
 
 
 def read_replies(answer: dict[str, Any], chat: ChatFormat | None = None) -> list[Completion]:

@@ -10,34 +10,32 @@ import numpy as np
 
 from sweet_rl.models.base import ModelError
 from sweet_rl.models.log_probs.rows import EncodedText
-from sweet_rl.models.servers import Servers
+from sweet_rl.models.server import Server
 from sweet_rl.runs.errors import UserError
 
 LEAST = -9999.0  # what vLLM writes for minus infinity
 ROUNDING = 1e-3  # by which the log-prob of a certain token may be above 0
-CALLS = 64  # at a time on one server, because the logits of prompts need much memory
+CALLS = 64  # at a time, because the logits of prompts need much memory
 
 
 class PromptLogprobs:
     """Scores texts by their trained tokens. Texts are sent as token ids, equal ones once.
 
-    Servers that have other models only are left out. `server_settings` are further arguments of `Servers`.
+    `server_settings` are further arguments of `Server`.
     """
 
-    def __init__(
-        self, model: str, hostnames: Sequence[str], api_key: str | None = None, **server_settings: Any
-    ) -> None:
+    def __init__(self, model: str, hostname: str, api_key: str | None = None, **server_settings: Any) -> None:
         self.model = model
-        self.servers = Servers(hostnames, api_key, **{"concurrency": CALLS, **server_settings})
+        self.server = Server(hostname, api_key, **{"concurrency": CALLS, **server_settings})
 
     async def score(self, texts: Sequence[EncodedText]) -> list[np.ndarray]:
         """Return the log-probs of each text's trained tokens, float32 [n_i].
 
         Raises:
-            UserError: No server has the model, or one returns no such log-probs.
+            UserError: The server has not the model, or returns no such log-probs.
             ModelError: A text has none: its server failed, it is too long, or a log-prob is null, NaN or infinite.
         """
-        await self.servers.check(self.model)
+        await self.server.check(self.model)
         distinct = {text.key: text for text in texts}
         calls = [asyncio.ensure_future(self._logprobs(text)) for text in distinct.values()]
         try:
@@ -48,13 +46,13 @@ class PromptLogprobs:
         return [logps[text.key] for text in texts]
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self.servers.close()
+        """Close the connections to the server."""
+        await self.server.close()
 
     async def _logprobs(self, text: EncodedText) -> np.ndarray:
         """The log-probs of a text's trained tokens. A ModelError of kind `logprobs` concerns this text only."""
         body = {"model": self.model, "prompt": text.ids.tolist(), "max_tokens": 1, "temperature": 0.0}
-        answer = await self.servers.post("/completions", body | {"prompt_logprobs": 0})  # 0: none of other tokens
+        answer = await self.server.post("/completions", body | {"prompt_logprobs": 0})  # 0: none of other tokens
         (choice,) = answer.get("choices") or [{}]
         tokens = choice.get("prompt_logprobs")
         if tokens is None:

@@ -16,7 +16,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NAME_OF_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # anything else may be a key, so it is not shown
 
-Attention = Literal["flex", "masked", "plain"]
+Attention = Literal["flex", "plain"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class AttentionSettings:
 
     Attributes:
         attention: Way to compute attention; the results are equal up to rounding: flex (FlexAttention, compiled; it
-            needs a GPU and a C compiler), masked (a mask of the row's length squared) or plain (each text by itself,
-            its prompt too). Default: flex on a GPU, and no mask at all on a CPU.
+            needs a GPU and a C compiler) or plain (each text by itself, its prompt too). Default: flex on a GPU, and no
+            mask at all on a CPU.
     """
 
     attention: Annotated[Attention | None, UNRECORDED] = None
@@ -39,8 +39,7 @@ class ModelSettings:
     Attributes:
         engine: `auto` is a server if a hostname is given, else vLLM if it is installed and there is a GPU, else
             transformers in this process. `openai` without a hostname is OpenAI's own API.
-        hostname: Server of the model: host, host:port or URL; several separated by commas. Without a hostname the
-            model runs in this process.
+        hostname: Server of the model: host, host:port or URL. Without a hostname the model runs in this process.
         tokenizer: For a model on a server: folder or hub name of its tokenizer, which gives exact token ids. `auto`
             takes the model's own name if that is a folder or a hub name; `none` lets the server apply its chat
             template.
@@ -50,9 +49,8 @@ class ModelSettings:
             is sent to OpenAI's own API only.
         bf16: For a model in this process: load its weights in bfloat16, or with False in float32. Default: as in the
             checkpoint on a GPU, float32 on a CPU. bfloat16 is quick on CPUs with AMX, slow on others.
-        engine_settings: For a model in this process: arguments of its engine. vLLM takes those of `vllm serve`:
-            '{"max_model_len": 16384, "gpu_memory_utilization": 0.5}'; transformers takes device, max_rows,
-            prefill_tokens and cache_bytes.
+        engine_settings: For vLLM in this process: arguments of `vllm serve`:
+            '{"max_model_len": 16384, "gpu_memory_utilization": 0.5}'.
     """
 
     engine: Annotated[Literal["auto", "transformers", "vllm", "openai"], UNRECORDED] = "auto"
@@ -67,8 +65,8 @@ class ModelSettings:
         if self.hostname or self.engine == "openai" or (self.api_key_variable or "") in os.environ:
             self.server()  # registers the key, so that it is masked
 
-    def server(self) -> tuple[list[str], str | None]:
-        """Return the base URLs of the servers, none without a hostname, and the key that they get."""
+    def server(self) -> tuple[str | None, str | None]:
+        """Return the base URL of the server, None without a hostname, and the key that it gets."""
         return server_and_key(self.hostname, self.api_key_variable)
 
 
@@ -79,9 +77,9 @@ class CallSettings:
     Attributes:
         timeout: Seconds that a server has to answer a request, with the client's retries. After a time-out the request
             is made again, at most twice.
-        patience: Seconds without an answered call (no server answers, or all limit the rate) after which the run
+        patience: Seconds without an answered call (the server is away, or limits the rate) after which the run
             stops. The same command continues it.
-        endpoint_concurrency: Largest number of calls that one server has in progress.
+        endpoint_concurrency: Largest number of calls that the server has in progress.
         cache: Folder in which model calls are stored and looked up.
     """
 
@@ -106,7 +104,17 @@ def base_url(hostname: str) -> str:
         UserError: It is none of these.
     """
     name = hostname.strip().rstrip("/")
-    _check_no_secret(name)
+    if any(character in name for character in "@?#\\"):
+        raise UserError(
+            "a hostname has no user, password or query (none of @ ? # \\): put a key into an environment variable, and "
+            "name that with --api_key_variable. (Azure: https://NAME.openai.azure.com/openai/v1 needs no api-version.)"
+        )
+    if "," in name:
+        raise UserError(
+            f"{hostname!r} is not one server. Several have one address behind a router or with `vllm serve "
+            "--data-parallel-size N`; or each gets a part of the work: --shard 1/2 --hostname ONE, --shard 2/2 "
+            "--hostname OTHER."
+        )
     url = name if "://" in name else f"http://{name}"
     try:
         parts = urllib.parse.urlsplit(url)
@@ -116,30 +124,23 @@ def base_url(hostname: str) -> str:
             raise ValueError("a path needs http:// or https:// before the host")
         has_port = parts.port is not None  # raises ValueError for a port that is none
     except ValueError as error:
-        raise UserError(
-            f"{hostname!r} is no server ({error}); give host, host:port or a full URL, several separated by commas."
-        ) from error
+        raise UserError(f"{hostname!r} is no server ({error}); give host, host:port or a full URL.") from error
     if "://" in name:
         return name
     return f"{url}/v1" if has_port else f"{url}:8000/v1"
 
 
-def server_and_key(hostnames: str | None, variable: str | None) -> tuple[list[str], str | None]:
-    """Return the base URLs in a comma-separated list (empty: OpenAI's own API), and the key for these servers.
+def server_and_key(hostname: str | None, variable: str | None) -> tuple[str | None, str | None]:
+    """Return the base URL of a server (None: OpenAI's own API), and its key.
 
     Without a variable only OpenAI's own API gets a key, that in OPENAI_API_KEY.
 
     Raises:
-        UserError: A name is no server, the variable is not set, or its value cannot be sent. It is not shown.
+        UserError: The name is no server, the variable is not set, or its value cannot be sent. It is not shown.
     """
-    _check_no_secret(hostnames or "")
-    urls = [base_url(name) for name in (hostnames or "").split(",") if name.strip()]
-    if hostnames and not urls:  # "$A,$B" with both unset: OpenAI would be asked instead
-        raise UserError(
-            f"{hostnames!r} names no server: give host, host:port or a full URL, or leave the hostname out."
-        )
-    if variable is None and not all(map(_is_openai, urls)):
-        return urls, None
+    url = base_url(hostname) if hostname else None
+    if variable is None and url is not None and not _is_openai(url):
+        return url, None
     key = os.environ.get(variable or KEY_VARIABLE, "").strip()
     if variable is not None and not key:
         name = f" {variable}" if NAME_OF_VARIABLE.fullmatch(variable) else ""
@@ -147,15 +148,7 @@ def server_and_key(hostnames: str | None, variable: str | None) -> tuple[list[st
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise UserError("the API key has a space, a line break or a character beyond ASCII: no request can have it.")
     register_key(key)
-    return urls, key or None
-
-
-def _check_no_secret(hostname: str) -> None:
-    if any(character in hostname for character in "@?#\\"):
-        raise UserError(
-            "a hostname has no user, password or query (none of @ ? # \\): put a key into an environment variable, and "
-            "name that with --api_key_variable. (Azure: https://NAME.openai.azure.com/openai/v1 needs no api-version.)"
-        )
+    return url, key or None
 
 
 def _is_openai(url: str) -> bool:

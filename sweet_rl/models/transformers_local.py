@@ -42,20 +42,19 @@ KeyValues = list[tuple[torch.Tensor, ...]]  # keys and values of one text, [head
 class TransformersModel:
     """Samples from a causal language model, whose weights must not change: the keys of texts are kept.
 
-    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding. `engine_settings` are
-    arguments of GenerationEngine.
+    The same prompt, sampling settings and seed give the same reply in any batch, up to rounding.
     """
 
-    def __init__(self, model: Any, chat: ChatFormat, **engine_settings: int) -> None:
+    def __init__(self, model: Any, chat: ChatFormat) -> None:
         self.chat = chat
-        self.engine = GenerationEngine(model.eval(), set(chat.eos_ids), **engine_settings)
+        self.engine = GenerationEngine(model.eval(), set(chat.eos_ids))
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()  # None: close
         self._closed = False
         self._worker: threading.Thread | None = None
 
     @classmethod
     def from_pretrained(
-        cls, path: str | Path, device: str | None = None, dtype: str | None = None, **engine_settings: int
+        cls, path: str | Path, device: str | None = None, dtype: str | None = None
     ) -> TransformersModel:
         """Load a checkpoint, by default onto the GPU if there is one.
 
@@ -64,7 +63,7 @@ class TransformersModel:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         chat = ChatFormat.from_pretrained(path)
         model = load_weights(path, dtype or ("float32" if device == "cpu" else "auto"))
-        return cls(freeze(model, device), chat, **engine_settings)
+        return cls(freeze(model, device), chat)
 
     async def check(self) -> None:
         """Do nothing: the model is loaded."""
@@ -319,12 +318,10 @@ class GenerationEngine:
     def _draw(self, low: int, logits: torch.Tensor) -> None:
         """Add a token to the rows from `low` on, from their logits [rows, vocabulary], and remove those that end."""
         rows = self.rows[low:]
-        samplings = [row.request.sampling for row in rows]
         tokens, logps = sample_tokens(
             logits,
             self._floats([row.uniforms[len(row.token_ids)] for row in rows]),
-            self._floats([sampling.temperature for sampling in samplings]),
-            self._floats([sampling.top_p for sampling in samplings]) if any(s.top_p < 1 for s in samplings) else None,
+            self._floats([row.request.sampling.temperature for row in rows]),
         )
         leaving = []
         for place, (row, token, logp) in enumerate(zip(rows, tokens.tolist(), logps.tolist(), strict=True), low):
@@ -493,7 +490,7 @@ class PrefixCache:
 
 
 def sample_tokens(
-    logits: torch.Tensor, uniforms: torch.Tensor, temperature: torch.Tensor, top_p: torch.Tensor | None = None
+    logits: torch.Tensor, uniforms: torch.Tensor, temperature: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Sample by inverting the cumulative distribution: the token at which it first exceeds the uniform number.
 
@@ -503,17 +500,14 @@ def sample_tokens(
         logits: [rows, vocabulary], any float type; computed in float32.
         uniforms: [rows] in [0, 1), float32.
         temperature: [rows], 0 for greedy rows.
-        top_p: [rows], or None if no row cuts its tail.
 
     Returns:
-        Tokens [rows] int64, and their log-probs [rows] float32 under the distribution that was sampled from
-        (temperature and top_p applied, renormalised), in greedy rows under softmax(logits).
+        Tokens [rows] int64, and their log-probs [rows] float32 under the distribution that was sampled from, in greedy
+        rows under softmax(logits).
     """
     greedy = temperature == 0
     scale = torch.where(greedy, 1.0, temperature)
     logps = torch.log_softmax(logits.float() / scale[:, None], dim=-1)
-    if top_p is not None:
-        logps = _cut_tail(logps, torch.where(greedy, 1.0, top_p))
     cumulative = logps.exp().cumsum(dim=-1)
     total = cumulative[:, -1:]
     # Strictly below the total, so that rounding never gives a token behind the last one of positive probability.
@@ -522,14 +516,3 @@ def sample_tokens(
     if greedy.any():
         tokens = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), tokens)
     return tokens[:, 0], logps.gather(1, tokens)[:, 0]
-
-
-def _cut_tail(logps: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """The log-probs [rows, vocabulary] in the smallest set of likeliest tokens that reaches top_p [rows]."""
-    ordered, order = logps.sort(dim=-1, descending=True, stable=True)
-    probabilities = ordered.exp()
-    before = probabilities.cumsum(dim=-1) - probabilities
-    dropped = (before >= top_p[:, None]) & (top_p[:, None] < 1)
-    dropped[:, 0] = False
-    kept = torch.empty_like(logps).scatter_(1, order, ordered.masked_fill(dropped, float("-inf")))
-    return torch.log_softmax(kept, dim=-1)

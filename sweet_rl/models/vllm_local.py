@@ -60,7 +60,6 @@ class VLLMModel:
         settings = SamplingParams(
             n=sampling.n,
             temperature=sampling.temperature,
-            top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=sampling.seed % 2**31,
             stop_token_ids=list(self.chat.eos_ids),

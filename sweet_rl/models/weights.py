@@ -70,18 +70,6 @@ def check_length(tokens: int, context: int | None, where: str, remedy: str = "")
         raise UserError(f"{where}: {tokens} tokens, but the context of the model has {context}. {remedy}".rstrip())
 
 
-def check_whole(name: str | Path) -> None:
-    """Raise UserError if the configuration cannot be read, or the model is an adapter or has a cut file of weights."""
-    from safetensors import SafetensorError, safe_open
-
-    load_config(name)
-    for file in sorted(Path(model_path(str(name))).glob("*.safetensors")):
-        try:
-            safe_open(file, "pt")
-        except (SafetensorError, OSError) as error:
-            raise _cannot_load(name, f"{file.name}: {error}") from error
-
-
 def load_weights(
     name: str | Path,
     dtype: torch.dtype | str | None = None,
@@ -100,7 +88,7 @@ def load_weights(
         from_pretrained: Further arguments of its `from_pretrained`.
 
     Raises:
-        UserError: The model cannot be loaded, a weight is missing, NaN or infinite, or it is an adapter.
+        UserError: The model cannot be loaded, a weight is missing, or it is an adapter.
     """
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
@@ -123,7 +111,6 @@ def load_weights(
             f"The checkpoint lacks {len(missing)} of its weights, the first of them {missing[0]}, and random numbers "
             "would take their place. Copy or save it again, whole.",
         )
-    check_finite(name, model)
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):  # scoring would pack 4-bit layers, without gradients
             module.support_avx512bf16_for_cpu = False
@@ -159,38 +146,11 @@ def freeze(model: torch.nn.Module, device: torch.device | str | None = None) -> 
 
 
 def save_weights(model: Any, folder: str | Path, state_dict: dict[str, torch.Tensor] | None = None) -> None:
-    """Write a `PreTrainedModel` to a folder, with the generation settings with which it was loaded.
-
-    transformers refuses to write settings that it loads (a temperature without `do_sample`, as many published models
-    have), so that a training would be lost at its end.
-    """
+    """Write a `PreTrainedModel` to a folder."""
     settings = model.generation_config
-    if settings is not None:
-        model.generation_config = type(settings)()
-    try:
-        model.save_pretrained(str(folder), state_dict=state_dict)
-    finally:
-        model.generation_config = settings
-    if settings is not None and model.can_generate():
-        settings.to_json_file(Path(folder) / "generation_config.json", keys_to_pop=["compile_config"])
-
-
-def check_finite(name: str | Path, model: torch.nn.Module) -> None:
-    """Raise UserError if a weight of the model that was loaded from `name` is NaN or infinite.
-
-    Under ZeRO-3 each process sees its own part of a weight. Weights in 8 bits or fewer are not checked.
-    """
-    import torch
-
-    for key, parameter in model.named_parameters():
-        weight = getattr(parameter, "ds_tensor", parameter).detach()
-        if not weight.is_floating_point() or weight.itemsize < 2 or weight.is_meta or not weight.numel():
-            continue
-        # One NaN makes both NaN. This needs no memory for a mask and is ten times as fast as torch.isfinite(weight).
-        if not torch.isfinite(torch.stack(torch.aminmax(weight))).all():
-            raise _cannot_load(
-                name, f"The weight {key} holds NaN or infinity: its training has failed, or the file is damaged."
-            )
+    if settings is not None and {"temperature", "top_p", "top_k"} & settings.to_diff_dict().keys():
+        settings.do_sample = True  # many published models lack it, and transformers would refuse to write the others
+    model.save_pretrained(str(folder), state_dict=state_dict)
 
 
 def _cannot_load(name: str | Path, reason: str) -> UserError:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sweet_rl.rendering.rendered import DrawingFailed, Rendered
 from sweet_rl.rendering.server import PageServer
 from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.runs.errors import UserError, extras_named
+from sweet_rl.runs.errors import UserError
 
 if TYPE_CHECKING:
     from sweet_rl.rendering.browser import Browser
@@ -62,8 +62,8 @@ class PageRenderer(AbstractContextManager):
                 raise UserError(f"{name} must be positive, not {value}.")
         if max_height < height or max_height > 16384 or width > 16384:
             raise UserError(f"max_height must lie between height ({height}) and 16384, and width below: {max_height}.")
-        with extras_named():
-            from sweet_rl.rendering.browser import Browser, find_browser
+        from sweet_rl.rendering.browser import Browser, find_browser
+
         program = find_browser()
         self.browser, self.timeout, self.workers = "chromium", timeout, workers
         self._server = PageServer()

@@ -15,13 +15,13 @@ field's type, default and help text (its line under `Attributes:` in the datacla
         concurrency: Annotated[int, UNRECORDED] = 64
 
     def main(
-        input_path: Annotated[str, alias("data_path")],
+        input_path: str,
         agent: Annotated[Sampling, prefix("agent_")] = Sampling(temperature=0.7),
         seed: int = 0,
     ) -> None:
         settings = to_settings(agent=agent, seed=seed)  # {"agent": {"temperature": 0.7}, "seed": 0}
 
-    run(main)  # --input_path (or --data_path), --agent_temperature, --agent_concurrency, --seed, --config
+    run(main)  # --input_path, --agent_temperature, --agent_concurrency, --seed, --config
 
 Fire reads the command line, pydantic makes each value of the annotated type. A group annotated `Group | None = None` is
 None unless one of its flags is given. A group checks its own values in `__post_init__` and raises UserError naming the
@@ -55,19 +55,12 @@ from fire.decorators import SetParseFn
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import sweet_rl
-from sweet_rl.runs.errors import UserError, extras_named, masked, printable
-from sweet_rl.runs.released import OURS, REMOVED, Released
+from sweet_rl.runs.errors import UserError, masked, printable
+from sweet_rl.runs.released import OURS, Released
 
 UNRECORDED = "unrecorded"
 """Marks a field that does not influence the result, so that `to_settings` leaves it out:
 `concurrency: Annotated[int, UNRECORDED] = 64`."""
-
-
-class alias:
-    """Marks other names of a flag: `tokenizer: Annotated[str | None, alias("agent_model")] = None`."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
 
 
 class prefix:
@@ -93,7 +86,6 @@ class Flag:
     kind: Any
     default: Any
     help: str
-    aliases: tuple[str, ...] = ()
     parameter: str = ""
     group: type[Any] | None = None
     field: str = ""
@@ -132,12 +124,18 @@ def run(main: Callable[..., Any], words: Sequence[str] | None = None, released: 
         if "--help" in words or "-h" in words:
             print(help_text(main), flush=True)
             return
-        with extras_named():
-            main(**parse(main, words, released))
+        main(**parse(main, words, released))
         leave_process_group()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except ModuleNotFoundError as error:
+        print(
+            f"error: {error}. Install it, or the extra of sweet_rl that brings it: pip install 'sweet_rl[train]' for "
+            "torch and transformers; docs/index.md lists the others.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     except BrokenPipeError:  # `head` has closed the pipe, and Python would complain again when it exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -179,10 +177,10 @@ def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
         kind, marks = _split(hints[name])
         group = group_of(kind)
         if group is None:
-            flags.append(Flag(name, kind, default, helps.get(name, ""), _aliases(marks), name))
+            flags.append(Flag(name, kind, default, helps.get(name, ""), name))
         else:
             flags += _flags_of_group(group, name, default, marks)
-    names = ["help", CONFIG.name, *(name for flag in flags for name in (flag.name, *flag.aliases))]
+    names = ["help", CONFIG.name, *(flag.name for flag in flags)]
     if twice := {name for name in names if names.count(name) > 1}:
         raise TypeError(f"{main.__name__}: two settings are named --{', --'.join(sorted(twice))}.")
     return {flag.name: flag for flag in flags}
@@ -199,14 +197,13 @@ def _flags_of_group(group: type[Any], parameter: str, default: Any, marks: tuple
         name = names.renamed.get(field.name, names.text + field.name)
         if name is None or not field.init:
             continue
-        kind, own_marks = _split(hints[field.name])
+        kind, _ = _split(hints[field.name])
         value = field.default if field.default_factory is MISSING else field.default_factory()
         if isinstance(default, group):
             value = getattr(default, field.name)
         elif default is None and value is MISSING:
             value = None
-        aliases = tuple(names.text + other for other in _aliases(own_marks))
-        flags.append(Flag(name, kind, value, helps.get(field.name, ""), aliases, parameter, group, field.name))
+        flags.append(Flag(name, kind, value, helps.get(field.name, ""), parameter, group, field.name))
     return flags
 
 
@@ -232,10 +229,6 @@ def argument_docs(docstring: str | None) -> dict[str, str]:
 def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """An annotation without its marks, and the marks."""
     return (hint.__origin__, hint.__metadata__) if typing.get_origin(hint) is Annotated else (hint, ())
-
-
-def _aliases(marks: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple(name for mark in marks if isinstance(mark, alias) for name in mark.names)
 
 
 # Values of flags ----------------------------------------------------------------------------------------------------
@@ -288,8 +281,7 @@ def _required(group: type[Any]) -> list[str]:
 def parse_flags(main: Callable[..., Any], words: Sequence[str], released: Released = OURS) -> dict[str, Any]:
     """The checked values by flag name that a command line and its `--config` give. Raises as `parse` does."""
     flags = flags_of(main)
-    names = {name: flag for flag in flags.values() for name in (flag.name, *flag.aliases)}
-    names |= {there: flags[here] for there, here in released.names.items()}
+    names = flags | {there: flags[here] for there, here in released.names.items()}
     given = released.translate(_read_words(words, names, released))
     config = given.pop("config", None)
     values = _checked({f"--{name}": (name, value) for name, value in given.items()}, names)
@@ -347,12 +339,10 @@ def _joined(words: Sequence[str], several: Sequence[str]) -> list[str]:
 
 
 def _checked(given: Mapping[str, tuple[str, Any]], names: Mapping[str, Flag]) -> dict[str, Any]:
-    """Values of the right type by flag name, from {where it was given: (flag or alias, value)}."""
+    """Values of the right type by flag name, from {where it was given: (flag or released name, value)}."""
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
     for where, (name, text) in given.items():
-        if name in REMOVED:
-            raise UserError(f"{where} is gone: {REMOVED[name]}")
         if name not in names:
             raise UserError(f"unknown setting {where}. --help lists the flags.")
         flag = names[name]
@@ -482,11 +472,10 @@ def help_text(main: Callable[..., Any]) -> str:
     for heading, flags in sections.items():
         lines += [f"\n{heading}:"] if flags else []
         for flag in flags:
-            text = " ".join([flag.help, *(f"Also --{name}." for name in flag.aliases)])
             hidden = flag.default in (MISSING, None, "", ()) or flag.default is False
             shown = "" if hidden else f" [{flag.default}]"
             lines.append(f"  --{flag.name} {_placeholder(flag.kind)}".rstrip() + shown)
-            lines += textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+            lines += textwrap.wrap(flag.help, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return "\n".join(lines)
 
 

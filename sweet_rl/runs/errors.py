@@ -9,17 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-EXTRAS = {
-    "train": ("accelerate", "safetensors", "tokenizers", "torch", "transformers"),
-    "deepspeed": ("deepspeed",),
-    "frontend": ("PIL", "datasets", "selenium"),
-    "inspect": ("inspect_ai",),
-    "lora": ("peft",),
-    "plots": ("matplotlib",),
-    "qlora": ("bitsandbytes",),
-    "vllm": ("vllm",),
-}
-"""Packages that the core does without, by the extra that brings them (setup.py)."""
 SENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY")
 """Variables with keys that libraries of this process send by themselves."""
 
@@ -65,23 +54,6 @@ def first_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def extras_named() -> Iterator[None]:
-    """Turn the failed import of a package that an extra brings into a UserError that names the extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        extra = next((extra for extra, packages in EXTRAS.items() if package in packages), None)
-        if extra is None:
-            raise
-        core = " A model on a server, grading and comparing need none of it." if extra == "train" else ""
-        raise UserError(
-            f"this needs {package}, which is not installed: pip install 'sweet_rl[{extra}]', in a clone "
-            f"pip install -e '.[{extra}]'.{core}"
-        ) from error
-
-
-@contextlib.contextmanager
 def read_by_library(named: Callable[[Exception], UserError]) -> Iterator[None]:
     """Turn whatever a library raises inside, where it reads a user's file, into a UserError.
 
@@ -91,9 +63,8 @@ def read_by_library(named: Callable[[Exception], UserError]) -> Iterator[None]:
         named: Function from the library's error to that of the user.
     """
     try:
-        with extras_named():
-            yield
-    except UserError:
+        yield
+    except (UserError, ModuleNotFoundError):  # the second: a package of an extra (cli.run)
         raise
     except Exception as error:
         raise named(error) from error

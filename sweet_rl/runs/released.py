@@ -13,18 +13,6 @@ from sweet_rl.runs.errors import UserError
 
 AGENT = "meta-llama/Llama-3.1-8B-Instruct"
 HUMANS = {"code": "meta-llama/Llama-3.1-70B-Instruct", "html": "Qwen/Qwen2-VL-72B-Instruct"}
-REMOVED = {
-    "sharding": "give --zero_stage 2 or 3 (pip install -e '.[deepspeed]'), which divides a model among processes.",
-    "optim": "the optimiser is AdamW. Where its state does not fit: --zero_stage 2 --adam_offload, or --lora_rank 16.",
-    "save_epochs": "checkpoints are written every --save_minutes, and every --save_steps if it is given.",
-    "keep": "the last weights are kept. --eval_fraction shows where the loss is lowest, and --max_steps ends there.",
-    "lr_scheduler": "the schedule is a cosine after a warm-up; --min_learning_rate_ratio 1 makes it constant.",
-    "too_long": "examples longer than --max_len are left out and counted.",
-    "max_calls": "--limit bounds the dialogues, and --estimate prints how many calls they make at most.",
-    "serve": "a viewer writes a page; --limit says of how many records.",
-    "credit_path": "score_turns.py writes the credit into the dialogues, and viewers show it.",
-}
-"""Flags of earlier versions of this package, and what to do instead."""
 
 Text = dict[str, str]
 
@@ -150,16 +138,16 @@ SIMULATE = Released(
 )
 EVALUATE_CODE = Released(
     order=("saved_path", "k", "preference_path", "ground_truth_preference_path"),
-    names={"saved_path": "input_path"},
+    names={"saved_path": "input_path", "data_path": "input_path", "agent_model": "tokenizer"},
 )
 EVALUATE_HTML = Released(
     order=("saved_path", "k", "temp_path", "preference_path", "ground_truth_preference_path"),
-    names={"saved_path": "input_path"},
+    names={"saved_path": "input_path", "data_path": "input_path", "agent_model": "tokenizer"},
     ignored=("temp_path",),
 )
 SAMPLE = Released(
     order=("input_path", "output_path", "agent_model", "temperature", "best_of_n", "data_fraction"),
-    names={"agent_model": "model_id"},
+    names={"agent_model": "model_id", "data_path": "input_path", "save_path": "output_path"},
     ignored=("task_type",),
     adapt=_sample,
 )

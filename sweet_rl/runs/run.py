@@ -49,7 +49,6 @@ class Output(AbstractContextManager):
 
     def __init__(self, path: Path, manifest: dict[str, Any], lock: int, resuming: bool = False) -> None:
         self.path, self.manifest, self._lock, self.resuming = path, manifest, lock, resuming
-        self._cpu_seconds = _cpu_seconds()
 
     @property
     def finished(self) -> bool:
@@ -69,8 +68,7 @@ class Output(AbstractContextManager):
 
     def finish(self, summary: dict[str, Any]) -> dict[str, Any]:
         """Mark the run as finished, and return its summary."""
-        seconds = round(_cpu_seconds() - self._cpu_seconds, 2)  # of this process, not of one that was killed
-        self.manifest |= {"status": "finished", "finished": now(), "cpu_seconds": seconds}
+        self.manifest |= {"status": "finished", "finished": now()}
         self.manifest["summary"] = json.loads(json.dumps(summary, default=str))
         write_manifest(self.path, self.manifest)
         return self.summary
@@ -142,7 +140,7 @@ class Run(Output):
         """Remove the records for which `drop` is true, to be made again. A finished run that has some is reopened."""
         kept = {row["id"]: line for line, row in self._lines() if not drop(row)}
         if len(kept) < len(self.done):
-            for name in ("finished", "summary", "cpu_seconds"):
+            for name in ("finished", "summary"):
                 self.manifest.pop(name, None)
             self.manifest["status"] = "running"
             write_manifest(self.path, self.manifest)  # written before records are removed
@@ -233,11 +231,9 @@ def check_output(output_path: str | Path, overwrite: bool = False) -> None:
     """Check early what `open_run` would refuse whatever the settings, for an output that is opened after long work.
 
     Raises:
-        UserError: A folder, a path on the hub, or a file without a manifest.
+        UserError: A folder, or a file without a manifest.
     """
     path = Path(output_path)
-    if path.parts[:1] == ("hf:",):
-        raise UserError(f"{path} is on the hub; an output is a local path. Upload it when it is finished: `hf upload`.")
     if path.is_dir():
         raise UserError(f"{path} is a directory; the output must be a file path.")
     if path.exists() and path.stat().st_size and not overwrite and not manifest_of(path).exists():
@@ -290,9 +286,3 @@ def _locked(path: Path, flags: int) -> int:
         os.close(lock)
         raise UserError(f"{path} is being written by another process. Wait for it, or choose another path.") from error
     return lock
-
-
-def _cpu_seconds() -> float:
-    """CPU seconds of this process and of its ended children."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system

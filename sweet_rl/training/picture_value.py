@@ -16,7 +16,6 @@ import numpy as np
 from sweet_rl.dialogues.sibling_pairs import sibling_pairs
 from sweet_rl.models.log_probs.rows import EncodedText
 from sweet_rl.models.log_probs.vision import VisionFormat, load_vision_weights, picture_batch
-from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.released_texts import rendered
 from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
@@ -51,7 +50,10 @@ def encode_picture_pairs(
 
     @cache
     def size(picture: Path) -> tuple[int, int]:
-        return open_picture(picture.read_bytes()).size
+        from PIL import Image
+
+        with Image.open(picture) as image:
+            return image.size
 
     def rows() -> Iterator[Row]:
         for pair in sibling_pairs(trajectories, min_gap):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from sweet_rl.models.settings import AttentionSettings
-from sweet_rl.runs.cli import UNRECORDED, alias
+from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.errors import UserError
 
 LEARNING_RATE = 2e-7  # the paper, table 5
@@ -172,7 +172,7 @@ class TrainingSettings(AttentionSettings):
     weight_decay: float = 0.0
     max_norm: float = 1.0
     bf16: bool = False
-    gradient_checkpointing: Annotated[bool, UNRECORDED, alias("activation_checkpointing")] = False
+    gradient_checkpointing: Annotated[bool, UNRECORDED] = False
     zero_stage: int | None = None
     adam_offload: Annotated[bool, UNRECORDED] = False
     lora_rank: int | None = None

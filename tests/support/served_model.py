@@ -57,7 +57,7 @@ class ServedModel:
 
 
 def _sampling(body: dict) -> Sampling:
-    names = ("temperature", "top_p", "max_tokens", "seed")
+    names = ("temperature", "max_tokens", "seed")
     return Sampling(**{name: body[name] for name in names if body.get(name) is not None})
 
 

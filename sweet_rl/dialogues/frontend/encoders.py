@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sweet_rl.models.picture import open_picture
 from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.manifest import hash_input
 
@@ -45,13 +44,15 @@ class ImageEncoder:
         """The vectors [n, d] float32 of n PNGs, each of length 1.
 
         Raises:
-            UserError: A picture cannot be read, or its vector is not finite or zero, so that it is like no other.
+            UserError: The vector of a picture is not finite or zero, so that it is like no other.
         """
         import torch
+        from PIL import Image
 
         rows = []
         for start in range(0, len(pictures), self.batch_size):
-            images = [open_picture(picture) for picture in pictures[start : start + self.batch_size]]
+            chosen = pictures[start : start + self.batch_size]
+            images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in chosen]
             with torch.inference_mode():
                 vectors = self._embed(images).float()
             lengths = vectors.norm(dim=-1)

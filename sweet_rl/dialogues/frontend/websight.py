@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweet_rl.runs.cli import to_settings
-from sweet_rl.runs.errors import UserError, extras_named, first_line
+from sweet_rl.runs.errors import UserError, first_line
 from sweet_rl.runs.progress import progress_bar
 from sweet_rl.runs.records import Task, content_id
 from sweet_rl.runs.run import open_run
@@ -80,10 +80,10 @@ def stream_rows(source: str | None, start: int, stop: int) -> Iterator[tuple[int
     The source is a copy of WebSight (.parquet or .jsonl file, or folder of .parquet files); None is the hub.
 
     Raises:
-        UserError: No such source, too few rows, or a package is not installed.
+        UserError: No such source, or too few rows.
     """
-    with extras_named():
-        import datasets
+    import datasets
+
     number = start
     try:
         if source is None:

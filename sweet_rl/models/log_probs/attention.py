@@ -1,12 +1,10 @@
 """Attention over rows in which completions share their prompt, registered with transformers as `shared_prefix_WAY`.
 
-A token sees its prompt and its own completion, nothing else of the row. Three ways to compute that, equal up to
-rounding:
+A token sees its prompt and its own completion, nothing else of the row. Two ways to compute that, equal up to rounding:
 
   segments  CPU: a prompt attends to itself once, every completion to the prompt and, causally, to itself, and the
             two are merged by their log-sum-exps; no mask is made and no masked-out score computed
   flex      GPU: FlexAttention with a block mask, compiled; it needs a C compiler
-  masked    SDPA with a mask of the row's length squared
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -33,10 +31,10 @@ from sweet_rl.runs.errors import UserError
 
 log = logging.getLogger(__name__)
 
-NAMES = {way: f"shared_prefix_{way}" for way in ("segments", "flex", "masked")}
+NAMES = {way: f"shared_prefix_{way}" for way in ("segments", "flex")}
 """The name of each way as an attention of transformers."""
 USUAL = {"cpu": "segments", "cuda": "flex"}
-"""The way by type of device; masked for others."""
+"""The way by type of device; on others each text has its own row."""
 BLOCK = 128  # tokens of a block of FlexAttention
 COMPILED = 64  # most variants of FlexAttention to compile: beyond Dynamo's 8 it would run uncompiled, with all scores
 # Families whose attention takes the rows unchanged, each held equal to the plain way by a test.
@@ -65,10 +63,12 @@ def share_prompts(
         if os.environ.get("RANK", "0") == "0":
             log.warning("prompts are not shared between completions (slower, same result): %s", reason)
         return False
-    if attention is not None or not switched:
-        device = torch.device(device or next(inner.parameters()).device)
-        inner.set_attn_implementation(NAMES[attention or USUAL.get(device.type, "masked")])
-    return True
+    if switched and attention is None:
+        return True
+    way = attention or USUAL.get(torch.device(device or next(inner.parameters()).device).type)
+    if way is not None:
+        inner.set_attn_implementation(NAMES[way])
+    return way is not None
 
 
 def _why_not(model: Any) -> str | None:
@@ -108,48 +108,35 @@ def attention_inputs(model: torch.nn.Module, batch: dict[str, Any]) -> dict[str,
 
 @dataclass
 class RowAttention:
-    """What a token of the rows may see (see `rows.lay_out`), passed through the model to `attend`.
-
-    Masks are computed once for all layers.
-    """
+    """What a token of the rows may see (see `rows.lay_out`), passed through the model to `attend`."""
 
     layout: tuple[Block, ...]
     blocks: Tensor
     completions: Tensor
-    _made: dict = field(default_factory=dict)
+    _moved: dict = field(default_factory=dict)
 
     def to(self, device: torch.device | str | int, **_) -> RowAttention:
         """The same on another device, made once; accelerate calls it in a model that lies on several GPUs."""
         device = torch.device(device)
         if device == self.blocks.device:
             return self
-        if device not in self._made:
-            self._made[device] = RowAttention(self.layout, self.blocks.to(device), self.completions.to(device))
-        return self._made[device]
+        if device not in self._moved:
+            self._moved[device] = RowAttention(self.layout, self.blocks.to(device), self.completions.to(device))
+        return self._moved[device]
 
-    def mask(self) -> Tensor:
-        """Bool [R, 1, L, L]: whether token q may see token k. Padding sees padding: no softmax is empty."""
-        if "mask" not in self._made:
-            row = torch.arange(len(self.blocks), device=self.blocks.device)[:, None, None]
-            at = torch.arange(self.blocks.shape[1], device=self.blocks.device)
-            seen = _visible(self.blocks, self.completions)
-            self._made["mask"] = seen(row, None, at[:, None], at[None, :])[:, None]
-        return self._made["mask"]
-
+    @cached_property
     def block_mask(self) -> Any:
-        """The same as FlexAttention's BlockMask, for rows that are padded to a multiple of BLOCK tokens."""
+        """FlexAttention's BlockMask, for rows that are padded to a multiple of BLOCK tokens; made once for all layers."""
         from torch.nn.attention.flex_attention import create_block_mask
 
-        if "blocks" not in self._made:
-            rows, length = self.blocks.shape
-            padding = (0, -length % BLOCK)
-            seen = _visible(F.pad(self.blocks, padding, value=-1), F.pad(self.completions, padding))
-            size, device = length + padding[1], self.blocks.device
-            self._made["blocks"] = create_block_mask(seen, rows, None, size, size, device=device, BLOCK_SIZE=BLOCK)
-        return self._made["blocks"]
+        rows, length = self.blocks.shape
+        padding = (0, -length % BLOCK)
+        seen = visible(F.pad(self.blocks, padding, value=-1), F.pad(self.completions, padding))
+        size, device = length + padding[1], self.blocks.device
+        return create_block_mask(seen, rows, None, size, size, device=device, BLOCK_SIZE=BLOCK)
 
 
-def _visible(blocks: Tensor, completions: Tensor) -> Callable[..., Tensor]:
+def visible(blocks: Tensor, completions: Tensor) -> Callable[..., Tensor]:
     """FlexAttention's function of (row, head, q, k): whether token q of a row may see token k."""
 
     def mask(row, head, q, k):
@@ -180,12 +167,7 @@ def attend(
     query, key = query.to(value.dtype), key.to(value.dtype)
     if way == "segments":
         return Segments.apply(query, key, value, rows.layout, scaling).transpose(1, 2), None
-    if way == "flex":
-        return _attend_flex(module, query, key, value, rows, scaling)
-    groups = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    out = F.scaled_dot_product_attention(query, key, value, attn_mask=rows.mask(), scale=scaling)
-    return out.transpose(1, 2), None
+    return _attend_flex(module, query, key, value, rows, scaling)
 
 
 def _attend_flex(
@@ -202,7 +184,7 @@ def _attend_flex(
     setattr(config, limit, max(getattr(config, limit), COMPILED))
     length = query.shape[2]
     query, key, value = (F.pad(x, (0, 0, 0, -length % BLOCK)) for x in (query, key, value))
-    out, _ = flex_attention_forward(module, query, key, value, rows.block_mask(), scaling=scaling)
+    out, _ = flex_attention_forward(module, query, key, value, rows.block_mask, scaling=scaling)
     return out[:, :length], None
 
 

@@ -23,7 +23,7 @@ from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import ROW_TOKENS, in_batches, run_rows
 from sweet_rl.models.log_probs.projection import projection_replaced, unwrapped
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
-from sweet_rl.models.weights import check_finite, load_frozen
+from sweet_rl.models.weights import load_frozen
 from sweet_rl.runs.errors import UserError, read_by_library
 
 HEAD = "value_head"
@@ -71,7 +71,7 @@ def load_value_model(
     """A model of train_value.py for scoring, frozen; `load(path, dtype, device)` loads the model under the head.
 
     Raises:
-        UserError: The folder has no value head, or one with NaN or infinity.
+        UserError: The folder has no value head.
     """
     state: dict[str, Tensor] = {}
     with read_by_library(lambda error: UserError(f"{path}: its weights are damaged or not whole ({error}).")):
@@ -83,7 +83,6 @@ def load_value_model(
         raise UserError(f"{path} has no value head. Train one with train_value.py.")
     model = attach_value_head(load(path, dtype, device))
     model.get_submodule(HEAD).load_state_dict(state)
-    check_finite(path, model.get_submodule(HEAD))
     return model.requires_grad_(False)
 
 

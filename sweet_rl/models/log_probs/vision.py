@@ -6,6 +6,7 @@ uses the usual chat format. In Frontend Design the picture is that of the refere
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,6 @@ from sweet_rl.models.log_probs.logps import batches_by_tokens, on_device
 from sweet_rl.models.log_probs.projection import unwrapped
 from sweet_rl.models.log_probs.rows import EncodedText, group_indices
 from sweet_rl.models.log_probs.value_head import turn_values, value_batch
-from sweet_rl.models.picture import open_picture
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import freeze, load_config, load_weights
 from sweet_rl.runs.errors import UserError
@@ -102,7 +102,9 @@ class VisionFormat:
 
     def model_inputs(self, pictures: Sequence[bytes], input_ids: Tensor) -> dict[str, Tensor]:
         """The model's inputs beside `input_ids` [R, L]: the pixels of one PNG per row, and their places."""
-        images = [open_picture(picture) for picture in pictures]
+        from PIL import Image
+
+        images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in pictures]
         pixels = self.processor(images=images, return_tensors="pt")
         return {
             "pixel_values": pixels["pixel_values"],

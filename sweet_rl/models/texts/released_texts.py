@@ -44,14 +44,10 @@ class TextMarkup:
         chat: Chat format that renders trajectories. Released text in its own markup is taken as it is.
         response_template: Markup that opens the agent's turns in released files. By default that of `chat`; without
             it Llama 3 and ChatML are recognised.
-        eos_text: Markup that ends a turn in released files. The default is that of the family of the header.
-        bos_text: Markup that begins a dialogue in released files. The default is as for `eos_text`.
     """
 
     chat: ChatFormat | None = None
     response_template: str | None = None
-    eos_text: str | None = None
-    bos_text: str | None = None
 
 
 def recognised(text: str, own: Markup | None = None) -> Markup | None:
@@ -78,8 +74,8 @@ def parts_from_text(text: str, markup: Markup) -> list[Part]:
     if text.count(markup.header) > 1 and markup.eos not in text:
         raise UserError(
             f"the text {text[:60]!r}... has {markup.header!r} several times and never {markup.eos!r}, so the ends of "
-            "the agent's turns are not known. Write the pairs from their dialogues by evaluate_code.py; its --eos_text "
-            "is what ends a turn in them."
+            "the agent's turns are not known. Write the pairs from their dialogues by evaluate_code.py --tokenizer, with "
+            "a model that has this markup."
         )
     parts: list[Part] = []
     if markup.bos and markup.bos in text.partition(markup.header)[0]:
@@ -137,7 +133,7 @@ def trajectory_parts(trajectory: Trajectory, texts: TextMarkup) -> list[Part]:
         return rendered(trajectory, texts.chat)
     raise UserError(
         f"The trajectory {trajectory.id} carries no parts, so the agent's own text is not known: give "
-        "--tokenizer (the agent's model), or for released files --response_template and --eos_text."
+        "--tokenizer (the agent's model)."
     )
 
 
@@ -174,29 +170,27 @@ def text_markup(trajectory: Trajectory, texts: TextMarkup) -> Markup | None:
     row: Mapping[str, Any] = trajectory.dialogue_history[_last_turn(trajectory)]
     if trajectory.parts or not isinstance(row.get("input"), str) or row.get("output") is None:
         return None
-    chat, header, eos, bos = texts.chat, texts.response_template, texts.eos_text, texts.bos_text
-    if header is not None:
-        return given_markup(header, chat, eos, bos)
+    chat = texts.chat
+    if texts.response_template is not None:
+        return given_markup(texts.response_template, chat)
     if row.get("finish_reason"):  # written by this package, not released
         return None
-    found = recognised(row["input"], Markup.of(chat) if chat else None)
-    return found and Markup(found.header, eos or found.eos, found.bos if bos is None else bos)
+    return recognised(row["input"], Markup.of(chat) if chat else None)
 
 
-def given_markup(header: str, chat: ChatFormat | None, eos: str | None = None, bos: str | None = None) -> Markup:
-    """The markup of texts whose turns open with `header`; EOS and BOS are by default those of the header's family.
+def given_markup(header: str, chat: ChatFormat | None) -> Markup:
+    """The markup of texts whose turns open with `header`, with the EOS and BOS of the header's family.
 
-    A header of an unknown family is taken for one of the model's. Raises UserError if the text that ends a turn is not
-    known.
+    A header of an unknown family is taken for one of the model's. Raises UserError if there is no model.
     """
     own = Markup.of(chat) if chat else None
-    family = (own and recognised(header, own)) or recognised(header) or own or Markup("", "")
-    if not (eos or family.eos):
+    family = (own and recognised(header, own)) or recognised(header) or own
+    if family is None:
         raise UserError(
-            "With --response_template the text that ends a turn must be known: give --eos_text, "
-            "or --tokenizer with a model that has it."
+            f"With --response_template {header!r} the text that ends a turn must be known: give --tokenizer, a model "
+            "whose chat template has it."
         )
-    return Markup(header, eos or family.eos, family.bos if bos is None else bos)
+    return Markup(header, family.eos, family.bos)
 
 
 def _last_turn(trajectory: Trajectory) -> int:

@@ -12,7 +12,7 @@ Files are UTF-8 JSONL with flat rows and the released field names. Fields that a
 - `turn`: written by the agent, but not trained here.
 """
 
-from sweet_rl.runs.records.files import kind_of, parse_row, read_records, read_rows, without_excluded
+from sweet_rl.runs.records.files import kind_of, parse_row, read_records, read_rows
 from sweet_rl.runs.records.ids import content_id, hash_rows, seed_for
 from sweet_rl.runs.records.schema import (
     RELEASED,
@@ -30,5 +30,5 @@ from sweet_rl.runs.records.validation import validated
 __all__ = [
     "RELEASED", "Ending", "Message", "Part", "PreferencePair", "Task", "Trajectory", "TurnCandidates", "as_shown",
     "content_id", "hash_rows", "kind_of", "parse_row", "read_records", "read_rows",
-    "seed_for", "validated", "without_excluded",
+    "seed_for", "validated",
 ]  # fmt: skip

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic_core import from_json
-from typing_extensions import TypedDict
 
 from sweet_rl.runs.errors import RecordError, UserError
 from sweet_rl.runs.hub import local_path
 from sweet_rl.runs.records.schema import PreferencePair, Task, Trajectory, TurnCandidates
-from sweet_rl.runs.records.validation import shown, validated
+from sweet_rl.runs.records.validation import shown
 
 Record = TypeVar("Record", Task, Trajectory, TurnCandidates, PreferencePair)
 MARKS: dict[str, type[Task | Trajectory | TurnCandidates | PreferencePair]] = {
@@ -125,31 +124,3 @@ def read_rows(path: str | Path) -> Iterator[tuple[int, dict]]:
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             if line.strip():
                 yield number, parse_row(line, f"{path}, line {number}")
-
-
-def without_excluded(records: Sequence[Record], path: str | None) -> list[Record]:
-    """The tasks, or the trajectories of tasks, that the list of --exclude does not name; all if there is no list.
-
-    Prints how many are left out.
-
-    Args:
-        records: The tasks or trajectories.
-        path: The list: JSONL rows {id, reasons} of tasks; `reasons` is optional.
-
-    Raises:
-        RecordError: The list cannot be read, one of its rows has no id, or it names every task.
-    """
-    if path is None:
-        return list(records)
-    excluded = {validated(_Excluded, row, f"{path}, line {number}")["id"] for number, row in read_rows(path)}
-    task_ids = [record.task.id if isinstance(record, Trajectory) else record.id for record in records]
-    kept = [record for record, task_id in zip(records, task_ids, strict=True) if task_id not in excluded]
-    tasks = set(task_ids)
-    if records and not kept:
-        raise RecordError(f"{path} names all {len(tasks)} tasks: nothing is left. Is it the list of this file's audit?")
-    print(f"{path}: {len(tasks & excluded)} of {len(tasks)} tasks are left out")
-    return kept
-
-
-class _Excluded(TypedDict):
-    id: str

@@ -42,7 +42,7 @@ def test_each_turn_that_is_played_is_the_one_that_ranking_it_alone_puts_first(mi
         return place
 
     async def work():
-        agent = load_model("mini", device="cpu")
+        agent = load_model("mini")
         begin = partial(AnswerEnvironment, agent_prompt="{problem_description}", max_turns=3)
         acting = DialogueSetup(agent, MiniHuman(), begin, Sampling(max_tokens=40, n=4), choose)
         jobs = [(task, 0) for task in read_records(mini_run / "tasks" / "test.jsonl", Task)]

@@ -117,7 +117,7 @@ def test_log_probs_that_are_none_cost_their_own_dialogue_alone_and_it_is_done_ag
 @pytest.mark.parametrize(
     ("models", "answer", "message"),
     [
-        (["other"], None, "no server answers and has the model 'mini'.*other"),
+        (["other"], None, "other models than 'mini'.*other"),
         (["mini"], Reply({"choices": [{"text": "x"}]}), "no prompt_logprobs. Only vLLM"),
         (["mini"], refusal(400, "prompt_logprobs is not known"), "prompt_logprobs is not known"),
     ],

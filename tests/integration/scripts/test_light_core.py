@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from sweet_rl.runs.errors import EXTRAS
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import ROOT, Result, count_rows, read_rows, write_rows
 
+TRAIN = ("accelerate", "safetensors", "tokenizers", "torch", "transformers")
 # The packages cannot be imported, as if they were not installed.
 WITHOUT = f"""
 import sys
 
 class Absent:
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {EXTRAS["train"]}:
+        if name.partition(".")[0] in {TRAIN}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Absent)

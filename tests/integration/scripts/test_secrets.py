@@ -9,7 +9,7 @@ import logging
 import pytest
 
 from sweet_rl.models.base import ModelError
-from sweet_rl.models.servers import Servers
+from sweet_rl.models.server import Server
 from sweet_rl.runs.records import Task
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply
 from tests.support.command_line import call, check_call, write_rows
@@ -65,11 +65,11 @@ def test_a_key_of_openai_and_what_goes_with_it_reach_no_other_server(place):
 
 def test_a_redirect_is_not_followed():
     async def post(url: str) -> None:
-        servers = Servers([url], KEY, pause=0.0, patience=0.0)
+        client = Server(url, KEY, pause=0.0, patience=0.0)
         try:
-            await servers.post("/chat/completions", {})
+            await client.post("/chat/completions", {})
         finally:
-            await servers.close()
+            await client.close()
 
     with ApiServer(lambda _: chat_reply("x")) as other:
         location = f"{other.url}/chat/completions?key={KEY}"

@@ -121,7 +121,7 @@ def test_zero_3_on_two_nodes_killed_and_continued_trains_as_plain_torch_and_one_
 def test_an_adapter_of_a_divided_model_is_merged_into_a_whole_model(place, words, tiny_chat_model):
     from peft import PeftModel
 
-    name, more = "lora", ["--zero_stage", 3, "--bf16", "--lora_rank", 2, "--activation_checkpointing"]
+    name, more = "lora", ["--zero_stage", 3, "--bf16", "--lora_rank", 2, "--gradient_checkpointing"]
     flags = words(name, *more, max_epochs=1, learning_rate=1e-2)
     code, printed = warm(place / "with_deepspeed.py", flags, processes=2)
     assert code == 0 and "gradient_checkpointing_enable` is deprecated" not in printed, printed[-3000:]

@@ -166,7 +166,7 @@ class SeedHuman:
 def dialogue_of(
     task=TASKS[0], sample=0, seed=3, n=1, agent=None, human=None, rules=AnswerEnvironment, **fields
 ) -> Trajectory:
-    sampling = Sampling(0.5, 0.9, 7, seed=seed, n=n)
+    sampling = Sampling(0.5, 7, seed=seed, n=n)
     setup = DialogueSetup(agent or SeedAgent(), human or SeedHuman(), partial(begin, rules=rules), sampling, **fields)
     return asyncio.run(play(task, sample, setup))
 

@@ -31,19 +31,18 @@ def places(**given) -> list[tuple]:
     return [(*where.server(), where.engine, where.tokenizer) for where in found]
 
 
-def test_each_model_has_its_own_server_or_all_have_the_same_and_one_model_may_have_several():
-    first, second = ["http://one:8000/v1"], ["http://two:8000/v1"]
+def test_each_model_has_its_own_server_or_all_have_the_same():
+    first, second = "http://one:8000/v1", "http://two:8000/v1"
     both = {"model": ("a", "b"), "model_hostname": ("one", "two")}
     assert places(**both, model_api_key_variable=("ONE", "TWO")) == [
         (first, "key-ONE", "auto", None), (second, "key-TWO", "auto", None),
     ]  # fmt: skip
     assert places(**both | {"model_hostname": ("one",)}) == [(first, None, "auto", None)] * 2
-    assert places(model=("a",), model_hostname=("one", "two")) == [(first + second, None, "auto", None)]
 
 
 def test_without_a_server_it_is_openais_own_api(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-openai")
-    assert places(model=("a",)) == [([], "key-of-openai", "openai", None)]
+    assert places(model=("a",)) == [(None, "key-of-openai", "openai", None)]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +52,7 @@ def test_without_a_server_it_is_openais_own_api(monkeypatch):
         ({"model": ()}, "once"),
         ({"model": ("a",), "limit": 0}, "--limit is 0"),
         ({"model": ("a", "b", "c"), "model_hostname": ("one", "two")}, "model_hostname has 2 values for 3"),
+        ({"model": ("a",), "model_hostname": ("one", "two")}, "model_hostname has 2 values for 1"),
         ({"model": ("a",), "model_api_key_variable": ("ONE", "TWO")}, "one"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from sweet_rl.method.trajectory_pairs import check_texts, trajectory_pairs
-from sweet_rl.models.texts.released_texts import TextMarkup
+from sweet_rl.models.texts.released_texts import LLAMA3, TextMarkup
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
 
@@ -55,21 +55,22 @@ def test_the_hint_stands_untrained_after_the_one_bos():
 
 
 def test_released_texts_are_read_with_their_response_template_which_is_shown(capsys):
+    end, header = "<|eot_id|>", LLAMA3.header
+    beginning = f"<|begin_of_text|>add one{end}{header}how?{end}so{end}{header}"
+
     def row(sample, reward, output):
-        prompt = "<s>[user]add one[end][agent]how?[end][user]so[end][agent]"
-        reply = {"role": "assistant", "content": "", "input": prompt, "output": output}
+        reply = {"role": "assistant", "content": "", "input": beginning, "output": output}
         history = [{"role": "user", "content": "add one"}, reply]
         return Trajectory(TASK, history, output, reward, id=f"t-{sample}")
 
     rows = [row(0, 1.0, "good"), row(1, 0.0, "bad")]
-    marks = {"response_template": "[agent]", "eos_text": "[end]", "bos_text": "<s>"}
-    (pair,) = trajectory_pairs(rows, False, TextMarkup(**marks))
-    whole = "<s>[user]add one[end][agent]how?[end][user]so[end][agent]good"
-    assert "".join(part["text"] for part in pair.chosen) == whole
-    assert [part["text"] for part in pair.chosen if part["train"]] == ["how?[end]", "good"]
-    check_texts(rows, TextMarkup(**marks))
-    assert capsys.readouterr().out == "the agent's turns are what stands between '[agent]' and '[end]'\n"
-    with pytest.raises(UserError, match="--eos_text"):
+    markup = TextMarkup(response_template=header)
+    (pair,) = trajectory_pairs(rows, False, markup)
+    assert "".join(part["text"] for part in pair.chosen) == f"{beginning}good"
+    assert [part["text"] for part in pair.chosen if part["train"]] == [f"how?{end}", "good"]
+    check_texts(rows, markup)
+    assert capsys.readouterr().out == f"the agent's turns are what stands between {header!r} and {end!r}\n"
+    with pytest.raises(UserError, match="--tokenizer"):
         list(trajectory_pairs(rows, False, TextMarkup(response_template="[agent]")))
 
 

@@ -25,7 +25,7 @@ def scored(found: dict) -> np.ndarray:
     """The log-probs of TEXT by a server that answers `found`."""
 
     async def work(url: str) -> list[np.ndarray]:
-        scorer = PromptLogprobs("served-model", [url])
+        scorer = PromptLogprobs("served-model", url)
         try:
             return await scorer.score([TEXT, TEXT])
         finally:

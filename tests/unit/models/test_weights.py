@@ -125,7 +125,7 @@ def test_an_adapter_is_no_model_neither_alone_nor_beside_weights(check, model, t
         check(model)
 
 
-def test_a_model_is_saved_with_its_generation_settings_also_if_transformers_refuses_to_write_them(model, tmp_path):
+def test_a_model_is_saved_with_its_generation_settings_also_if_transformers_would_refuse_them(model, tmp_path):
     trained = load_weights(model)
     trained.save_pretrained(str(tmp_path / "plain"))
     save_weights(trained, tmp_path / "ours")
@@ -136,9 +136,7 @@ def test_a_model_is_saved_with_its_generation_settings_also_if_transformers_refu
         trained.save_pretrained(str(tmp_path / "plain"))
     save_weights(trained, tmp_path / "again")
     saved = json.loads((tmp_path / "again" / "generation_config.json").read_text())
-    assert (saved["temperature"], saved["top_p"]) == (0.7, 0.9) == (
-        trained.generation_config.temperature, trained.generation_config.top_p,
-    )  # fmt: skip
+    assert (saved["temperature"], saved["top_p"]) == (0.7, 0.9)
     assert load_weights(tmp_path / "again").state_dict().keys() == trained.state_dict().keys()
 
 

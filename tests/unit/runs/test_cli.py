@@ -13,7 +13,6 @@ import pytest
 
 from sweet_rl.runs.cli import (
     UNRECORDED,
-    alias,
     as_kind,
     build,
     find_config,
@@ -26,6 +25,7 @@ from sweet_rl.runs.cli import (
     to_settings,
 )
 from sweet_rl.runs.errors import NothingMade, UserError
+from sweet_rl.runs.released import Released
 from tests.support.command_line import ROOT
 
 
@@ -72,7 +72,6 @@ def test_a_flag_has_the_type_of_its_annotation(words, name, value):
     ("words", "named"),
     [
         (["--num_task", "3"], "--num_task"),
-        (["--optim", "adam"], "--optim is gone: .*AdamW"),
         (["--num_tasks", "3.5"], "--num_tasks is '3.5'"),
         (["--num_tasks"], "--num_tasks is 'True'"),
         (["--agent_model", "--progress"], "--agent_model has no value"),
@@ -167,7 +166,7 @@ class Critic:
     """
 
     model_id: str
-    kind: Annotated[str, alias("type")] = "value"
+    kind: str = "value"
     seed: int = 0
 
 
@@ -221,8 +220,7 @@ def judged(critic: Judge = None, seed: int = 0):
 def test_fields_are_renamed_or_make_no_flag():
     assert list(flags_of(judged)) == ["critic", "critic_kind", "seed"]
     expected = {"critic": Critic("c", "judge"), "seed": 3}
-    for kind in ("--critic_kind", "--critic_type"):  # another name takes the prefix too
-        assert parse(judged, ["--critic", "c", kind, "judge", "--seed", "3"]) == expected
+    assert parse(judged, ["--critic", "c", "--critic_kind", "judge", "--seed", "3"]) == expected
 
 
 def test_an_optional_group_is_none_unless_one_of_its_flags_is_given_and_then_needs_its_required_fields():
@@ -243,17 +241,18 @@ def test_two_settings_of_one_name_are_an_error_of_the_program(main):
         parse(main, [])
 
 
-def aliased(source: Annotated[str, alias("data_path", "input")], flag: Annotated[bool, alias("old_flag")] = True):
+def named(source: str, flag: bool = True):
     """."""
 
 
-def test_a_setting_is_found_by_each_of_its_names_and_two_of_them_contradict_each_other():
+def test_a_setting_is_found_by_its_released_names_and_two_of_them_contradict_each_other():
+    script = Released(names={"data_path": "source", "input": "source", "old_flag": "flag"})
     for name in ("source", "data_path", "input", "data-path"):
-        assert parse(aliased, [f"--{name}", "x"]) == {"source": "x"}
-    assert parse(aliased, ["--source", "x", "--noold_flag"])["flag"] is False
-    assert parse(aliased, ["--source", "x", "--input", "x"]) == {"source": "x"}
+        assert parse(named, [f"--{name}", "x"], script) == {"source": "x"}
+    assert parse(named, ["--source", "x", "--noold_flag"], script)["flag"] is False
+    assert parse(named, ["--source", "x", "--input", "x"], script) == {"source": "x"}
     with pytest.raises(UserError, match="--source and --input"):
-        parse(aliased, ["--source", "x", "--input", "y"])
+        parse(named, ["--source", "x", "--input", "y"], script)
 
 
 def test_settings_join_groups_and_other_values_without_what_does_not_influence_the_result():
@@ -301,7 +300,7 @@ def test_a_wrong_mapping_is_an_error_that_names_the_setting_and_its_place(values
         build(Judging, values, "--x")
 
 
-def helped(source: Annotated[str, alias("data_path")], sampling: Sampling = Sampling(top_p=0.625)):
+def helped(source: str, sampling: Sampling = Sampling(top_p=0.625)):
     """Samples replies.
 
     Args:
@@ -313,7 +312,7 @@ def test_help_has_the_flags_of_each_group_with_their_texts_and_defaults(capsys):
     run(helped, ["--help"])
     purpose, required, settings, group = capsys.readouterr().out.strip().split("\n\n")
     assert purpose == "Samples replies."
-    assert required.splitlines() == ["Required:", "  --source TEXT", "      The tasks. Also --data_path."]
+    assert required.splitlines() == ["Required:", "  --source TEXT", "      The tasks."]
     assert "--config" in settings
     assert group.splitlines()[0] == "How replies are sampled:"
     assert group.splitlines()[3:5] == ["  --top_p NUMBER [0.625]", "      share of the probability that is kept."]

@@ -41,7 +41,6 @@ def test_a_key_stands_in_no_error_no_summary_and_no_manifest(register, tmp_path,
         ("http://me:pass@host:8000/v1", "http://host:8000/v1"),
         ("https://token@host", "https://host"),
         ("http://host:8000/a@b me@host", "http://host:8000/a@b me@host"),
-        ("hf://datasets/a/b@main/c.jsonl", "hf://datasets/a/b@main/c.jsonl"),
         ("EMPTY", "EMPTY"),
     ],
 )

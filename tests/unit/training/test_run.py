@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from sweet_rl.runs.errors import UserError, extras_named
+from sweet_rl.runs.errors import UserError
 from sweet_rl.training.run import Training, make_engine
 from sweet_rl.training.settings import DataSettings, TrainingSettings
 
@@ -28,7 +28,7 @@ def test_what_cannot_work_is_refused(settings, message):
 ])  # fmt: skip
 def test_a_package_that_is_missing_is_named(monkeypatch, module, settings, message):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UserError, match=message), extras_named():
+    with pytest.raises(ModuleNotFoundError, match=message):
         Training("model", "dataset", "out", TrainingSettings(**settings), DataSettings())
 
 

@@ -1,10 +1,12 @@
 """Grades of pages whose pictures and vectors are made here."""
 
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from sweet_rl.dialogues.frontend.cosine_similarity import PageGrader, cosine
-from sweet_rl.models.picture import open_picture
 from sweet_rl.rendering.renderer import Rendered
 from sweet_rl.runs.records import Task
 
@@ -78,7 +80,7 @@ class SeesBlack(Encoder):
     def embed(self, pictures):
         if not pictures[0].startswith(b"\x89PNG"):
             return super().embed(pictures)
-        (image,) = map(open_picture, pictures)
+        image = Image.open(io.BytesIO(pictures[0]))
         assert image.size == (224, 224) and image.getextrema() == ((0, 0),) * 3
         return np.array([[0.8, 0.6]], np.float32)
 

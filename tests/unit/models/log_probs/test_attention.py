@@ -81,11 +81,11 @@ def test_segments_equal_text_by_text_attention_in_values_and_gradients(row_token
         torch.testing.assert_close(tensor.grad, gradient, rtol=0, atol=1e-12)
 
 
-def test_flex_attention_equals_the_masked_way():
+def test_flex_attention_equals_text_by_text_attention():
     """FlexAttention's own CPU path; on a GPU the same mask function is compiled."""
     attention, module = rows(20), torch.nn.Module().eval()
     q, k, v = (x.detach() for x in heads(attention, torch.float32))
-    expected, _ = attend("masked", module, q, k, v, None, 0.3, attention)
+    expected = text_by_text(attention, q, k, v).transpose(1, 2)
     with torch.compiler.set_stance("force_eager"):
         found, _ = attend("flex", module, q, k, v, None, 0.3, attention)
     seen = (attention.blocks >= 0)[:, :, None, None]
@@ -124,7 +124,7 @@ def logps_and_gradients(way: str, **changes) -> tuple[torch.Tensor, dict[str, to
     return logps.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("way", ["segments", "masked", "flex"])
+@pytest.mark.parametrize("way", ["segments", "flex"])
 def test_each_way_has_the_values_and_gradients_of_the_plain_one(way, flex_on_cpu):
     expected, expected_gradients = logps_and_gradients("plain")
     found, gradients = logps_and_gradients(way)
@@ -136,8 +136,8 @@ def test_each_way_has_the_values_and_gradients_of_the_plain_one(way, flex_on_cpu
 
 def test_a_way_that_would_not_be_exact_is_refused():
     model = tiny_model("llama", torch.float32, attention_dropout=0.5)
-    with pytest.raises(UserError, match="--attention masked is not exact for this model: attention_dropout"):
-        share_prompts(model, "masked")
+    with pytest.raises(UserError, match="--attention flex is not exact for this model: attention_dropout"):
+        share_prompts(model, "flex")
 
 
 @pytest.mark.parametrize("family", ["mistral", "gemma3_text"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sweet_rl.models.log_probs.attention import RowAttention
+from sweet_rl.models.log_probs.attention import visible
 from sweet_rl.models.log_probs.rows import Block, EncodedText, blocks_of, lay_out, pack, sum_by_text
 from sweet_rl.runs.errors import UserError
 
@@ -60,8 +60,9 @@ def test_a_block_is_cut_where_a_row_would_be_too_long():
 
 def test_a_completion_sees_its_prompt_and_itself_only():
     batch = lay_out([A, B, C], row_tokens=7)
-    visible = RowAttention(batch["layout"], batch["blocks"], batch["completions"]).mask()[0, 0]
-    assert visible.int().tolist() == [
+    at = torch.arange(7)
+    seen = visible(batch["blocks"], batch["completions"])(0, None, at[:, None], at[None, :])
+    assert seen.int().tolist() == [
         [1, 0, 0, 0, 0, 0, 0],
         [1, 1, 0, 0, 0, 0, 0],
         [1, 1, 1, 0, 0, 0, 0],

@@ -66,12 +66,11 @@ def test_parts_of_its_own_come_first(tiny_chat):
 
 
 def test_released_text_is_split_by_the_markup_that_opens_and_ends_a_turn(tiny_chat):
-    for markup in ({"chat": tiny_chat}, {"eos_text": "<|end|>", "bos_text": "<|bos|>"}):
-        parts = trajectory_parts(trajectory(), TextMarkup(response_template="<|assistant|>", **markup))
-        assert parts_text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
-        assert parts[0]["text"] == "<|bos|>" and parts[0]["bos"]
+    parts = trajectory_parts(trajectory(), TextMarkup(tiny_chat, "<|assistant|>"))
+    assert parts_text(parts) == f"{PROMPT}done<|end|>" and trained(parts) == ["done<|end|>"]
+    assert parts[0]["text"] == "<|bos|>" and parts[0]["bos"]
     for given in ({"response_template": "<|assistant|>"}, {}):
-        with pytest.raises(UserError, match="--eos_text"):
+        with pytest.raises(UserError, match="--tokenizer"):
             trajectory_parts(trajectory(), TextMarkup(**given))
 
 
@@ -120,7 +119,6 @@ def test_what_ends_a_turn_is_read_from_the_family_of_the_header_that_is_given():
     for chat in (chatml, None):
         assert given_markup(f"{CHATML.header}\n", chat) == Markup(f"{CHATML.header}\n", "<|im_end|>")
     assert given_markup("[agent]", llama3) == Markup("[agent]", "<|eot_id|>", "<|begin_of_text|>")
-    assert given_markup(CHATML.header, llama3, "[end]", "") == Markup(CHATML.header, "[end]")
 
 
 def test_the_reference_solution_of_a_released_pair_stands_after_the_one_bos():
@@ -144,7 +142,7 @@ def test_the_agent_s_turns_in_the_shared_beginning_are_marked_and_not_trained():
 
 def test_turns_of_which_none_ends_are_refused_because_the_human_would_be_trained():
     turns = "[user]q[end][agent]why?[end][user]so[end][agent]yes"
-    with pytest.raises(UserError, match=r"has '\[agent\]' several times and never '</s>'.*--eos_text"):
+    with pytest.raises(UserError, match=r"has '\[agent\]' several times and never '</s>'.*--tokenizer"):
         parts_from_text(turns, Markup("[agent]", "</s>"))
     for text, replies in ((turns, ["why?[end]", "yes"]), ("[user]q[end][agent]yes", ["yes"])):
         assert trained(parts_from_text(text, Markup("[agent]", "[end]"))) == replies

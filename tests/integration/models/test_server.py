@@ -1,4 +1,4 @@
-"""Real servers of one model: what each failure means, servers that die and come back, and which one is called."""
+"""Real servers: what each failure means, and servers that die and come back."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import pytest
 
 from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
-from sweet_rl.models.servers import Servers
+from sweet_rl.models.server import Server
 from sweet_rl.runs.errors import UserError
 from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal
 from tests.support.command_line import free_port
@@ -23,13 +23,13 @@ def call(url: str, timeout: float = 20.0, key: str | None = None, retries: int =
     """The answer to one call, or its ModelError."""
 
     async def work():
-        servers = Servers([url], key, timeout, pause=0.01, patience=0.0, retries=retries)
+        server = Server(url, key, timeout, pause=0.01, patience=0.0, retries=retries)
         try:
-            return await servers._post(servers.all[0], "/chat/completions", {"model": MODEL})
+            return await server._post("/chat/completions", {"model": MODEL})
         except ModelError as error:
             return error
         finally:
-            await servers.close()
+            await server.close()
 
     return asyncio.run(work())
 
@@ -88,13 +88,6 @@ def test_the_key_is_sent_and_is_in_no_error_and_no_log(monkeypatch, caplog):
     assert shown and not any(KEY in text for text in shown)
 
 
-def test_calls_are_spread_over_the_servers():
-    slow = in_turn(Reply(chat_reply("x").body, wait=0.2))
-    with ApiServer(slow) as one, ApiServer(slow) as two:
-        asyncio.run(replies(OpenAIServer(MODEL, [one.url, two.url]), 10))
-        assert (len(one.requests), len(two.requests)) == (5, 5)
-
-
 def test_a_server_has_at_most_so_many_calls_in_progress():
     busy, most, lock = 0, 0, threading.Lock()
 
@@ -109,34 +102,22 @@ def test_a_server_has_at_most_so_many_calls_in_progress():
         return chat_reply("x")
 
     with ApiServer(answer) as server:
-        assert asyncio.run(replies(OpenAIServer(MODEL, [server.url], concurrency=3), 20)) == ["x"] * 20
+        assert asyncio.run(replies(OpenAIServer(MODEL, server.url, concurrency=3), 20)) == ["x"] * 20
     assert most == 3
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [refusal(503, "full"), refusal(500, "broken"), Reply(drop=True), Reply({}, wait=2.0)],
-    ids=["503", "500", "drop", "stall"],
-)
-def test_a_server_that_only_fails_costs_no_call(trouble, caplog):
-    with ApiServer(lambda _: trouble) as bad, ApiServer(lambda _: chat_reply("x")) as good:
-        model = OpenAIServer(MODEL, [bad.url, good.url], concurrency=4, pause=0.01, retries=0, timeout=0.5)
-        assert asyncio.run(replies(model, 20)) == ["x"] * 20
-        assert len([record for record in caplog.records if bad.url in record.getMessage()]) == 1
-
-
-def test_calls_wait_for_the_only_server_while_it_restarts_and_the_summary_counts_it():
+def test_calls_wait_for_a_server_while_it_restarts_and_the_summary_counts_it():
     port = int(free_port())
 
     async def work():
-        servers = Servers([f"127.0.0.1:{port}"], pause=0.05, retries=0)
-        calls = [asyncio.ensure_future(servers.post("/completions", {})) for _ in range(8)]
+        server = Server(f"127.0.0.1:{port}", pause=0.05, retries=0)
+        calls = [asyncio.ensure_future(server.post("/completions", {})) for _ in range(8)]
         await asyncio.sleep(0.5)
         assert not any(call.done() for call in calls)
         with ApiServer(lambda _: chat_reply("x"), port):
             await asyncio.gather(*calls)
-        await servers.close()
-        return servers.summary()[f"http://127.0.0.1:{port}/v1"]
+        await server.close()
+        return server.summary()[f"http://127.0.0.1:{port}/v1"]
 
     summary = asyncio.run(work())
     assert summary["failed"]["connection"] == summary["calls"] - 8
@@ -148,18 +129,18 @@ def test_calls_wait_for_the_only_server_while_it_restarts_and_the_summary_counts
 )
 def test_without_any_answer_for_the_time_of_our_patience_the_run_ends_with_a_message(trouble, message):
     async def work(url):
-        servers = Servers([url], pause=0.05, patience=0.5, retries=1)
+        server = Server(url, pause=0.05, patience=0.5, retries=1)
         try:
-            await asyncio.gather(*(servers.post("/completions", {}) for _ in range(4)))
+            await asyncio.gather(*(server.post("/completions", {}) for _ in range(4)))
         finally:
-            await servers.close()
+            await server.close()
 
     with contextlib.ExitStack() as stack:
         url = f"http://127.0.0.1:{free_port()}/v1"
         if trouble is not None:
             url = stack.enter_context(ApiServer(lambda _: trouble)).url
         start = time.monotonic()
-        with pytest.raises(UserError, match=f"no call was answered .*{message}.*Start a server.* --patience"):
+        with pytest.raises(UserError, match=f"no call was answered .*{message}.*Start the server.* --patience"):
             asyncio.run(work(url))
         assert time.monotonic() - start >= 0.5
 
@@ -168,4 +149,4 @@ def test_without_any_answer_for_the_time_of_our_patience_the_run_ends_with_a_mes
 def test_a_variable_that_the_client_cannot_use_is_named(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     with pytest.raises(UserError, match=f"{name}.* cannot be used .*unset"):
-        Servers(["node1"])
+        Server("node1")
