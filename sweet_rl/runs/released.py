@@ -22,6 +22,10 @@ REMOVED = {
     "too_long": "examples longer than --max_len are left out and counted.",
     "max_calls": "--limit bounds the dialogues, and --estimate prints how many calls they make at most.",
     "serve": "a viewer writes a page; --limit says of how many records.",
+    "compare_path": "make a page of each file; the same dialogue has the same address (#d-ID) on both.",
+    "ranked_path": "a viewer shows one file: give the ranked candidates as --input_path.",
+    "pair_path": "a viewer shows one file: give the turn pairs as --input_path.",
+    "browser": "Chromium draws the pages.",
     "credit_path": "score_turns.py writes the credit into the dialogues, and viewers show it.",
 }
 """Flags of earlier versions of this package, and what to do instead."""

@@ -22,9 +22,9 @@ What holds (Linux with seccomp, root or not, in containers too; `benchmarks/atta
    memory, 32 descriptors, 8 MB of a result. After two tests that ran out of time the others are not run.
 6. The environment (except the hash seed and `sandbox.ENVIRONMENT`), command line and inherited descriptors are gone.
 
-If a server ends while it runs an answer, the answer is run once more on a new one. An answer that needs a module that is
-not there fails with `missing module`; one that needs a file, a thread or an event loop (`asyncio.run`) with `forbidden`.
-The summary of an evaluation counts both; `--sandbox none` in a container lets them run.
+If a server ends while it runs an answer, the answer is run once more on a new one. An answer that needs a module that
+is not there fails with `missing module`; one that needs a file, a thread or an event loop (`asyncio.run`) with
+`forbidden`. The summary of an evaluation counts both; `--sandbox none` in a container lets them run.
 
 `--sandbox none` runs answers as plain processes: points 4 to 6 do not hold, except for the time, and an answer can do
 what you can do. Every grade records it.
