@@ -75,6 +75,24 @@ def test_every_message_of_ten_turns(play):
     assert row["dialogue_history"][2]["output"] == "thought OUTPUT:q1"
 
 
+def test_of_several_outputs_the_first_is_said_and_what_was_sampled_after_it_is_dropped(play):
+    sampled = [
+        " a\n",
+        "t OUTPUT: a",
+        "t OUTPUT:a OUTPUT:b",
+        "OUTPUT:aOUTPUT:bOUTPUT:c",
+        "t OUTPUT:",
+        f"OUTPUT:{ANSWER}",
+    ]
+    row, agent, _ = play(lambda turn: sampled[turn - 1], lambda turn: "r")
+    said = [" a\n", " a", "a ", "a", "", ANSWER]
+    messages = [message for text in said[:-1] for message in (assistant(text), user("r"))]
+    assert agent[-1]["messages"][2:] == messages
+    kept = [message["output"] for message in row["dialogue_history"] if message["role"] == "assistant"]
+    assert kept == [" a\n", "t OUTPUT: a", "t OUTPUT:a ", "OUTPUT:a", "t OUTPUT:", f"OUTPUT:{ANSWER}"]
+    assert row["answer"] == "\ndef fee(w): return 2 * w\n"
+
+
 def test_a_reply_is_cut_at_400_characters_in_the_middle_of_a_word(play):
     _, agent, _ = play(lambda turn: "q" if turn == 1 else ANSWER, lambda turn: "w" * 401 + " end.")
     assert agent[1]["messages"][-1] == user("w" * 400)
@@ -138,14 +156,19 @@ REFERENCE = "<html><body style='background:red'><p>goal</p></body></html>"
 PAGE = "<html><body style='background:blue'><p>draft</p></body></html>"
 
 
-def test_every_message_of_a_dialogue_about_a_page(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "media_type"), [(MODEL, "image"), ("gpt-4o-2024-08-06", "image/jpeg")])
+def test_every_message_of_a_dialogue_about_a_page(tmp_path, monkeypatch, name, media_type):
     texts = {
         "FRONTEND_AGENT": ("a.txt", "Draw it."), "FRONTEND_HUMAN": ("h.txt", "Compare {the} two."),
         "FRONTEND_SENTENCES": ("env.py", SENTENCES),
     }  # fmt: skip
     folder = protocol_files(tmp_path, monkeypatch, released, texts)
     write_rows(tmp_path / "tasks.jsonl", [Task("a red page", REFERENCE).to_dict()])
-    said = ["Which color?", f"Like this? {PAGE} or <html></html>", "I WANT TO ANSWER: done"]
+    said = [
+        "Which color? <HTML><BODY>No page</BODY></HTML>",
+        f"Like this? {PAGE} or <html></html>",
+        "I WANT TO ANSWER: done",
+    ]
     with renderer_or_skip() as renderer:
         goal, draft = (base64.b64encode(renderer.render(page).png).decode() for page in (REFERENCE, PAGE))
     agent, human = [], []
@@ -158,9 +181,10 @@ def test_every_message_of_a_dialogue_about_a_page(tmp_path, monkeypatch):
         return chat_reply("x" * 1001)
 
     with ApiServer(reply) as server:
+        server.models = [MODEL, name]
         done = call(
             "simulate_interactions.py", protocol="released", protocol_files=folder, task_type="html",
-            agent_model=MODEL, env_model=MODEL, agent_hostname=server.url, hostname=server.url,
+            agent_model=MODEL, env_model=name, agent_hostname=server.url, hostname=server.url,
             input_path=tmp_path / "tasks.jsonl", output_path=tmp_path / "out.jsonl",
         )  # fmt: skip
     assert done.code == 0, done.err
@@ -170,7 +194,7 @@ def test_every_message_of_a_dialogue_about_a_page(tmp_path, monkeypatch):
         return {"type": "text", "text": words}
 
     def picture(data: str) -> dict:
-        return {"type": "image_url", "image_url": {"url": f"data:image;base64,{data}"}}
+        return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
 
     start = [{"role": "system", "content": "Draw it."}, user("a red page")]
     first = [assistant(said[0]), user("x" * 1000)]
