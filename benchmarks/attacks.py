@@ -140,20 +140,23 @@ def in_namespace(way: str, kind: str, name: str) -> str:
 
 
 def table(output_path: str | None, sandbox: str) -> None:
-    lines = ["| kind | attack | in process | here |", "| --- | --- | --- | --- |"]
-    outcomes: dict[str, list] = {"in process": [], sandbox: []}
+    outcomes: dict[str, dict] = {"in process": {}, sandbox: {}}
     executor = ThreadPoolExecutor(os.cpu_count())
     tried = {(way, attack): executor.submit(in_namespace, way, *attack) for attack in ATTACKS for way in outcomes}
-    for kind, name in ATTACKS:
-        for way, found in outcomes.items():
-            found.append(tried[way, (kind, name)].result())
-        lines.append(f"| {kind} | {name} | {outcomes['in process'][-1] or '-'} | {outcomes[sandbox][-1] or '-'} |")
-        print(lines[-1], flush=True)
-    counts = {way: Counter(filter(None, found)) for way, found in outcomes.items()}
+    for (way, (kind, name)), future in tried.items():
+        if found := future.result():
+            outcomes[way][kind, name] = found
+            print(f"{way}: {kind}, {name}: {found}", flush=True)
+    counts = {way: Counter(found.values()) for way, found in outcomes.items()}
+    lines = ["| kind | attacks | succeed in process | succeed here |", "| --- | ---: | ---: | ---: |"]
+    for kind, attacks in KINDS.items():
+        succeed = [str(sum(one == kind for one, _ in found)) for found in outcomes.values()]
+        lines.append(f"| {kind} | {len(attacks)} | {' | '.join(succeed)} |")
     summary = [
         f"{len(ATTACKS)} attacks of {len(KINDS)} kinds; sandbox {sandbox}; Python {sys.version.split()[0]}.",
         "In process: " + ", ".join(f"{what} {n}" for what, n in counts["in process"].most_common()) + ".",
         f"Attacks that succeed: in process {counts['in process'].total()}, here {counts[sandbox].total()}",
+        *(f"Here: {kind}, {name}: {found}" for (kind, name), found in outcomes[sandbox].items()),
     ]
     if output_path:
         title = f"# Attacks on graders\n\n    python benchmarks/attacks.py --output_path {output_path}\n\n"

@@ -37,7 +37,7 @@ from dpo import spread, turn_pairs
 from random_model import config_of, save_random_model
 from torch import Tensor
 
-from sweet_rl.models.log_probs.attention import USUAL, RowAttention, attend, share_prompts, visible
+from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import ROW_TOKENS, completion_logps, on_device, score_texts
 from sweet_rl.models.log_probs.rows import EncodedText, lay_out
 from sweet_rl.models.weights import freeze
@@ -123,45 +123,6 @@ def random_llama(shape: str, dtype: torch.dtype, device: str) -> torch.nn.Module
     torch.manual_seed(0)
     with torch.device(device):
         return transformers.LlamaForCausalLM._from_config(config_of(shape), dtype=dtype)
-
-
-def masked_attention(query: Tensor, key: Tensor, value: Tensor, rows: RowAttention) -> Tensor:
-    """SDPA with a mask of the row's length squared, [R, L, heads, d]."""
-    number = torch.arange(len(rows.blocks), device=query.device)[:, None, None]
-    at = torch.arange(rows.blocks.shape[1], device=query.device)
-    mask = visible(rows.blocks, rows.completions)(number, None, at[:, None], at[None, :])[:, None]
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True).transpose(1, 2)
-
-
-def attention(scale: Scale) -> list[Line]:
-    """Attention over shared rows against SDPA with a mask, at many row lengths: outputs and gradients."""
-    heads, key_heads, size = 8, 2, 64
-    lines, worst = [], {torch.float32: 0.0, torch.bfloat16: 0.0}
-    for dtype in worst:
-        for turns in range(1, 4 if scale.device == "cpu" else 13):
-            batch = on_device(lay_out(random_turns(scale, turns, 100, seed=turns), True, ROW_TOKENS), scale.device)
-            rows = RowAttention(batch["layout"], batch["blocks"], batch["completions"])
-            shape = (len(batch["blocks"]), batch["blocks"].shape[1], size)
-            draw = torch.Generator(scale.device).manual_seed(turns)
-            q, k, v = (
-                torch.randn(shape[0], n, *shape[1:], generator=draw, device=scale.device, dtype=dtype)
-                for n in (heads, key_heads, key_heads)
-            )
-            inputs = [x.requires_grad_() for x in (q, k, v)]
-            real = (batch["blocks"] >= 0)[..., None, None]
-            ours = attend(USUAL[scale.device], torch.nn.Module(), *inputs, None, rows=rows)[0] * real
-            plain = masked_attention(*inputs, rows) * real
-            weights = torch.randn(ours.shape, generator=draw, device=scale.device, dtype=dtype)
-            found = [torch.autograd.grad((out * weights).sum(), inputs) for out in (ours, plain)]
-            pairs = [(ours, plain), *zip(*found, strict=True)]
-            gap = max(float(((a - b).abs().max() / b.abs().max()).detach()) for a, b in pairs)
-            worst[dtype] = max(worst[dtype], gap)
-    for dtype, gap in worst.items():
-        limit = 1e-2 if scale.device == "cuda" and dtype == torch.float32 else 1e-5  # TF32 in FlexAttention's products
-        limit = 4e-2 if dtype == torch.bfloat16 else limit
-        name = str(dtype).removeprefix("torch.")
-        lines.append(Line(f"largest relative difference, {name}", f"{gap:.1e}", f"below {limit:.0e}", gap < limit))
-    return lines
 
 
 def shared_rows(scale: Scale) -> list[Line]:
@@ -375,7 +336,7 @@ class Outcome:
 
 def checks_of(scale: Scale) -> dict[str, Check]:
     """The checks by name, in their order."""
-    checks: dict[str, Check] = {"attention": attention, "shared_rows": shared_rows, "first_loss": first_loss}
+    checks: dict[str, Check] = {"shared_rows": shared_rows, "first_loss": first_loss}
     if scale.device == "cuda" or scale.processes > 1:
         checks["parallel"] = parallel
     for shape in scale.trained:

@@ -37,8 +37,8 @@ ANSWERS = {
     "fork bomb": (0.01, "forbidden", "import os\ndef f(x):\n    while True: os.fork()\n"),
     "crash": (0.01, "exited", "import ctypes\ndef f(x):\n    return ctypes.string_at(0)\n"),
     "files": (0.01, None, "def f(x):\n    open('left', 'w').write('x' * x)\n    return [x, {'a': x / 3}]\n"),
-    "threads": (0.01, None, "import threading, time\ndef f(x):\n    t = threading.Thread(target=time.sleep, args=[9])\n"
-                "    t.daemon = True\n    t.start()\n    return [x, {'a': x / 3}]\n"),
+    "threads": (0.01, "forbidden",
+                "import threading\ndef f(x):\n    threading.Thread(target=x).start()\n    return [x, {'a': x / 3}]\n"),
     "wrong": (0.2, "wrong value", "def f(x):\n    return [x, {'a': x // 3}]\n"),
     "right": (1.0, None, REFERENCE),
 }  # fmt: skip

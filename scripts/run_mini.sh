@@ -80,6 +80,6 @@ python scripts/compare_runs.py --baselines "zero-shot,multi-turn DPO" --output_p
     --markdown_path "$OUT/results.md" --runs "zero-shot=$OUT/zero_shot.graded.jsonl,rejection fine-tuning=$OUT/rft.graded.jsonl,\
 multi-turn DPO=$OUT/dpo.graded.jsonl,SWEET-RL=$OUT/sweet.graded.jsonl"
 step report python visualizers/visualize_dialogue_histories.py --output "$OUT/report.html" --results "$OUT/results.json" \
-    --input_path "$OUT/zero_shot.graded.jsonl" --compare_path "$OUT/sweet.graded.jsonl" --limit 24 --overwrite \
+    --input_path "$OUT/sweet.graded.jsonl" --limit 24 --overwrite \
     --critic "$OUT/critic" --reference seed_without_c
 echo "The table is in $OUT/results.md; $OUT/report.html shows it, its figure and dialogues; $SECONDS s in all"

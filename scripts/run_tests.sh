@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up and runs, on a fresh machine (CPU is enough), lint and the library's tests; or its slow tests (two processes,
-# kills of long runs, recipes, attacks); or those of the laboratory, of the benchmarks and of the versions for GPUs:
+# kills of long runs, recipes, attacks); or those of the laboratory and of the benchmarks:
 #   bash scripts/run_tests.sh [arguments of pytest]
 #   bash scripts/run_tests.sh slow [arguments of pytest]
 #   bash scripts/run_tests.sh lab [arguments of pytest]

@@ -1,7 +1,6 @@
 """Look at frontend dialogues: the page of every turn as a picture, with its similarity to the reference page.
 
     python visualizers/visualize_design_dialogue_histories.py --input_path graded.jsonl --output designs.html
-    python visualizers/visualize_design_dialogue_histories.py --input_path a.jsonl --compare_path b.jsonl
 
 The input are frontend trajectories, graded or not. A browser on this machine draws the pages offline; the HTML file
 holds them as pictures and source text only.

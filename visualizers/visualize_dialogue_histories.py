@@ -2,8 +2,7 @@
 
     python visualizers/visualize_dialogue_histories.py --input_path rewarded.jsonl --output dialogues.html
     python visualizers/visualize_dialogue_histories.py --input_path rewarded.jsonl --critic runs/tour/critic
-    python visualizers/visualize_dialogue_histories.py --input_path ranked.jsonl --pair_path turn_pairs.jsonl
-    python visualizers/visualize_dialogue_histories.py --input_path a.jsonl --compare_path b.jsonl
+    python visualizers/visualize_dialogue_histories.py --input_path ranked.jsonl
 
 The input is a file of the pipeline or of the release: trajectories, graded or not; candidates, ranked or not; pairs.
 The HTML file needs no network and has no script.

@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sweet_rl.integrations.benchmark import Benchmark, load_critic
+from sweet_rl.integrations.benchmark import Benchmark
+from sweet_rl.method.critics import CriticFlags
+from sweet_rl.method.turn_credit import TurnScorer, of_finished_dialogues
 from sweet_rl.models.base import Completion, Prompt, Sampling, prompt_ids
 from sweet_rl.models.load import load_model
 from sweet_rl.models.settings import CallSettings, ModelSettings
 from sweet_rl.models.texts.chat import ChatFormat
+from sweet_rl.runs.cli import build
 from sweet_rl.runs.records import Task, Trajectory
 
 Generate = Callable[[list[int]], Awaitable[tuple[list[int], list[float] | None]]]
@@ -87,7 +90,9 @@ class ColBenchRollouts:
         self._human = None
         if human_model is not None:
             self._human = load_model(human_model, ModelSettings(hostname=human_hostname), CallSettings())
-        self._scorer = None if critic is None else load_critic(critic, "critic")
+        self._scorer = None
+        if critic is not None:
+            self._scorer = TurnScorer(of_finished_dialogues(build(CriticFlags, critic, "critic").chosen))
 
     async def rollout(self, task: Task, sample: int, chat: ChatFormat, generate: Generate) -> TokenRollout:
         """Play, grade and score one dialogue.

@@ -5,7 +5,7 @@ statement of at least five tokens, two of them operators or brackets (so that pl
 leak), or the whole solution. The code is compared as it is written and as Python would write it. Spaces, line breaks,
 capitals, comments, kinds of quotation marks, backticks, numbers of lines, full-width signs and escapes of HTML and
 Markdown do not matter. Not found: code with changed names, without its parentheses or with each word in bold or in a
-tag, code described in words, and single lines that are shorter. `benchmarks/leaks.py` measures both errors.
+tag, code described in words, and single lines that are shorter.
 Frontend (`holds_markup`): a leak is any HTML, because such a reply builds the page for the agent.
 """
 

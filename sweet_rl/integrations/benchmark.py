@@ -19,9 +19,6 @@ from sweet_rl.dialogues.simulate import PICTURES_KEPT
 from sweet_rl.dialogues.simulated_human import HumanSettings
 from sweet_rl.dialogues.task_types import ProtocolSettings, load_domain
 from sweet_rl.evaluation.evaluate import grade_trajectories
-from sweet_rl.method.critics import CriticFlags
-from sweet_rl.method.sweet_critic import SweetSettings
-from sweet_rl.method.turn_credit import TurnScorer, of_finished_dialogues
 from sweet_rl.models.base import Message, Sampling
 from sweet_rl.rendering.renderer import PageRenderer
 from sweet_rl.runs.cli import build
@@ -160,17 +157,3 @@ class Benchmark:
         grader = self.domain.make_grader(self._grading)
         atexit.register(grader.close)
         return grader, ThreadPoolExecutor(getattr(grader, "workers", 1))
-
-
-def load_critic(settings: dict, where: str) -> TurnScorer:
-    """The critic that gives the turns of dialogues without log-probs their credit.
-
-    `settings` are flags of score_turns.py. Raises UserError if it cannot be loaded, or cannot score these turns.
-    """
-    chosen = of_finished_dialogues(build(CriticFlags, settings, where).chosen)
-    if isinstance(chosen.settings, SweetSettings) and chosen.settings.seed_model is None:
-        raise UserError(
-            f"{where}: a log-ratio needs a reference model, because the log-probs of sampling are not in these "
-            "dialogues: give reference_model_id, the model that the critic was trained from; or the critic_type pmi."
-        )
-    return TurnScorer(chosen)

@@ -3,24 +3,23 @@
     vf-eval sweet-rl-colbench -m MODEL --client.base-url http://localhost:8000/v1 --no-push -n 20 -r 4
 
 A task is one row of a tasks file. The environment plays the dialogue between the agents `agent` and `human`; the
-trace of `agent` gets the reward and, with a critic, the credit of its turns. See docs/integrations.md.
+trace of `agent` gets the reward. See docs/integrations.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import fields
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import verifiers.v1 as vf
 from openai import AsyncOpenAI
 from pydantic import Field
 
 from sweet_rl.dialogues.play import trajectory_id
-from sweet_rl.integrations.benchmark import Benchmark, load_critic
+from sweet_rl.integrations.benchmark import Benchmark
 from sweet_rl.models.base import Completion, Message, ModelError, Sampling
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Task, Trajectory
@@ -91,18 +90,10 @@ class ColBenchConfig(vf.TasksetConfig):
     """Number of messages that the agent may write."""
     agent_prompt_path: str | None = None
     """The agent's prompt; by default the domain's. Agents that were trained from mini know mini_agent.txt only."""
-    user_prompt_path: str | None = None
-    """The prompt of a model that plays the human; by default the domain's."""
     human: dict[str, Any] = Field(default_factory=dict)
     """How a model plays the human: temperature, max_tokens, max_chars, retry_leaks."""
     grading: dict[str, Any] = Field(default_factory=dict)
     """Grading flags of evaluate_code.py (timeout, memory_mb, workers, sandbox) or, for pages, of evaluate_html.py."""
-    seed: int = 0
-    """Random seed."""
-    protocol: Literal["sweet_rl", "released"] = "sweet_rl"
-    """released: ColBench as its authors published it, to compare with published figures."""
-    protocol_files: str | None = None
-    """Folder with the files of the released protocol, for machines without a network."""
 
 
 class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
@@ -110,7 +101,8 @@ class ColBench(vf.Taskset[ColBenchTask, ColBenchConfig]):
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        return Benchmark(**{one.name: getattr(self.config, one.name) for one in fields(Benchmark)})
+        names = ColBenchConfig.model_fields.keys() - vf.TasksetConfig.model_fields.keys()
+        return Benchmark(**{name: getattr(self.config, name) for name in names})
 
     def load(self) -> Iterator[ColBenchTask]:
         for task in self.benchmark.load_tasks():
@@ -124,8 +116,6 @@ class ColBenchEnvConfig(vf.EnvConfig):
     """The model that plays the human: `--env.human.model`."""
     omit: list[str] = Field(default_factory=list)
     """Fields that a server refuses and that are left out of all requests: temperature, top_p, max_tokens, seed."""
-    critic: dict[str, Any] | None = None
-    """The critic that gives the turns their credit: flags of score_turns.py, at least model_id."""
 
 
 class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
@@ -139,7 +129,6 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                 "a model has to play the human: name it with --env.human.model (and its server, if it is not that of "
                 "the agent, with --env.human.client.type eval --env.human.client.base-url URL)."
             )
-        self._critic = None if config.critic is None else load_critic(config.critic, "--env.critic")
         self._taken: set[str] = set()  # ids of dialogues, so that each of a task has a number and seeds of its own
 
     async def setup(self, agents: vf.Agents) -> None:
@@ -171,22 +160,11 @@ class ColBenchEnv(vf.Env[ColBenchEnvConfig]):
                 raise RuntimeError("{side}: {kind}: {message}".format(**(trajectory.failure or {})))
 
     async def finalize(self, task: ColBenchTask, episode: vf.Episode) -> None:
-        """Credit of the turns: in `trace.info`, and per token in the nodes that have tokens (the training client's).
-
-        An episode that is not `ok` has no reward.
-        """
-        ok = False
-        try:
+        """An episode that is not `ok` has no reward."""
+        if not all(trace.ok for trace in episode.traces):
             for trace in episode.traces:
-                if self._critic is not None and trace.agent.name == "agent" and trace.ok:
-                    (credit,) = await self._critic.credit([trajectory_of(trace)])
-                    record_credit(trace, credit)
-            ok = all(trace.ok for trace in episode.traces)
-        finally:
-            if not ok:
-                for trace in episode.traces:
-                    trace.rewards.clear()
-                    trace.metrics.pop("success", None)
+                trace.rewards.clear()
+                trace.metrics.pop("success", None)
 
 
 class HumanTask(vf.Task[vf.TaskData, RequestState]):
@@ -224,16 +202,3 @@ class CalledModel:
 def trajectory_of(trace: vf.Trace) -> Trajectory:
     """The dialogue that `ColBenchEnv` recorded in an agent's trace."""
     return Trajectory.from_dict(trace.info[DIALOGUE], f"trace {trace.id}")
-
-
-def record_credit(trace: vf.Trace, credit: list[float]) -> None:
-    """Write the credit of each turn into the trace: `info["turn_credit"]`, and `advantages` of the turn's tokens.
-
-    Raises:
-        ValueError: The trace has another number of sampled messages than there are turns.
-    """
-    nodes = [node for node in trace.nodes if node.sampled]
-    trace.info["turn_credit"] = credit
-    for node, value in zip(nodes, credit, strict=True):
-        if node.token_ids:
-            node.advantages = [value] * sum(node.mask)

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from sweet_rl.runs.errors import UserError
 
 MAX_MEMORY = 3 << 30  # bytes of data of one process of the browser
 START_SECONDS = 60
+POLL_SECONDS = 0.005  # between two looks at whether the page has loaded
 INSTALL = (
     "apt-get install -y --no-install-recommends chromium chromium-driver fonts-liberation fonts-dejavu-core "
     "fonts-wqy-zenhei fonts-noto-color-emoji\n"
@@ -169,13 +171,14 @@ class Browser:
         if scripted:  # other pages cannot read history and cookies
             self._devtools("Page.resetNavigationHistory")
             self._devtools("Network.clearBrowserCookies")
-        self._driver.get(f"{origin}/")
+        self._devtools("Page.navigate", url=f"{origin}/")
+        while self._evaluate("document.readyState") != "complete":
+            time.sleep(POLL_SECONDS)
         world = {}
         if scripted:
             frame = self._devtools("Page.getFrameTree")["frameTree"]["frame"]["id"]
             world["contextId"] = self._devtools("Page.createIsolatedWorld", frameId=frame)["executionContextId"]
-        settled = self._devtools("Runtime.evaluate", expression=SETTLE, awaitPromise=True, returnByValue=True, **world)
-        if settled["result"].get("value") != [origin, "text/html"]:
+        if self._evaluate(SETTLE, awaitPromise=True, returnByValue=True, **world) != [origin, "text/html"]:
             raise DrawingFailed("left", "the page left its address")
         content = self._devtools("Page.getLayoutMetrics")["cssContentSize"]
         height = min(max(math.ceil(content["height"]), self._height), self._max_height)
@@ -210,11 +213,15 @@ class Browser:
     def _devtools(self, command: str, **parameters: Any) -> dict:
         return self._driver.execute_cdp_cmd(command, parameters)
 
+    def _evaluate(self, expression: str, **parameters: Any) -> Any:
+        return self._devtools("Runtime.evaluate", expression=expression, **parameters)["result"].get("value")
+
     def _start(self, program: str) -> webdriver.Chrome:
         options = webdriver.ChromeOptions()
         options.binary_location = program
         options.ignore_local_proxy_environment_variables()
         options.unhandled_prompt_behavior = "dismiss"
+        options.page_load_strategy = "none"  # else the driver looks for a pending load around every command
         options.add_experimental_option("prefs", {"download_restrictions": 3})  # none
         options.add_argument(f"--user-data-dir={self._folder}")
         options.add_argument(f"--host-resolver-rules=MAP * 127.0.0.1:{self._server.server_port}")

@@ -17,14 +17,14 @@ What holds (Linux with seccomp, root or not, in containers too; `benchmarks/atta
    constants of the reference, except arguments of the calls. References run on servers of their own.
 3. Only data comes out. The grading process never executes or unpickles anything of an answer, and calls none of its
    methods. A forged result is a wrong or a right value, nothing else.
-4. The filter allows a list of calls. None of them opens a file, a connection or another process. Threads of the answer
-   are allowed, as many as its memory holds, and what `asyncio.run` needs.
-5. Limits per test: `timeout` seconds of CPU time of all threads; ten times as many by the clock. Limits per answer:
+4. The filter allows a list of calls. None of them opens a file, a connection, a thread or another process.
+5. Limits per test: `timeout` seconds of CPU time; ten times as many by the clock. Limits per answer:
    memory, 32 descriptors, 8 MB of a result. After two tests that ran out of time the others are not run.
 6. The environment (except the hash seed and `sandbox.ENVIRONMENT`), command line and inherited descriptors are gone.
 
-If a server ends while it runs an answer, the answer is run once more on a new one. An answer that has no module or file
-that it needs fails with `missing module` or `forbidden`, which the summary of an evaluation counts.
+If a server ends while it runs an answer, the answer is run once more on a new one. An answer that needs a module that
+is not there fails with `missing module`; one that needs a file, a thread or an event loop (`asyncio.run`) with
+`forbidden`. The summary of an evaluation counts both; `--sandbox none` in a container lets them run.
 
 `--sandbox none` runs answers as plain processes: points 4 to 6 do not hold, except for the time, and an answer can do
 what you can do. Every grade records it.

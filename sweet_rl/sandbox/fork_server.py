@@ -6,7 +6,6 @@ child, so nothing of one answer is in the memory that a later child inherits.
 """
 
 import _socket
-import _thread
 import gc
 import marshal
 import os
@@ -20,7 +19,6 @@ import encode
 import warm_up
 
 CONNECTION = 3  # descriptor: of a child, its socket; of the server, the control socket
-STACK_BYTES = 1 << 21  # of a thread; the system's 8 MB would leave little of an answer's memory
 ModuleType = type(sys)
 
 
@@ -100,6 +98,8 @@ def reason_of(error: BaseException) -> str:
         return "missing module"
     if isinstance(error, OSError) and error.errno in (1, 2, 13):  # EPERM, ENOENT, EACCES
         return "forbidden"
+    if isinstance(error, RuntimeError) and error.args == ("can't start new thread",):
+        return "forbidden"
     return "exception"
 
 
@@ -161,7 +161,6 @@ def main() -> None:
     warm_up.load(settings["modules"])
     site.setquit()
     site.sethelper()
-    _thread.stack_size(STACK_BYTES)
     install = None
     if settings["level"] != "none":
         try:

@@ -35,6 +35,4 @@ def modules_for(names: set[str], text: str = "") -> tuple[str, ...]:
         return ()
     more = {name.partition(".")[0] for name in names} & (sys.stdlib_module_names | PACKAGES)
     more -= NEVER_LOADED.union(STANDARD_MODULES)
-    if "asyncio" in more:  # asyncio.to_thread
-        more.add("concurrent")
     return (*STANDARD_MODULES, *sorted(f"{name}.*" for name in more))

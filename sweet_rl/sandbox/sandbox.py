@@ -25,13 +25,11 @@ from sweet_rl.sandbox.modules import modules_for
 
 LEVELS = ("seccomp", "none")
 SERVER = Path(__file__).with_name("fork_server.py")
-# OPENBLAS and OMP: numpy computes in one thread. MALLOC_ARENA_MAX: a thread would reserve 64 MB of the address space,
-# which is limited, for its own heap. LD_BIND_NOW: symbols are bound once at the start, not again by each child.
+# OPENBLAS and OMP: numpy computes in one thread. LD_BIND_NOW: symbols are bound once at the start, not by each child.
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "LD_BIND_NOW": "1",
-    "MALLOC_ARENA_MAX": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 REASONS = {"exception", "memory", "unserialisable", "forbidden", "missing module", "syntax error"}

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from sweet_rl.rendering.settings import BrowserSettings
 from sweet_rl.runs.cli import UNRECORDED
@@ -35,7 +35,6 @@ class PictureSettings(BrowserSettings):
     min_gap: float = 0.1
     max_pixels: int | None = None
     pages_path: Annotated[str | None, UNRECORDED] = None
-    browser: Annotated[Literal["chromium"] | None, UNRECORDED] = None
 
     def __post_init__(self) -> None:
         check_setting("min_gap", self.min_gap, self.min_gap > 0, "be above 0")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Iterable
 
 import numpy as np
@@ -48,19 +47,6 @@ class Pictures:
         """The cosine of the embeddings of two pages; None without an encoder or without a picture."""
         vectors = [self._vector(page), self._vector(reference)]
         return None if vectors[0] is None or vectors[1] is None else cosine(vectors[0], vectors[1])
-
-    def difference(self, page: str, reference: str) -> str | None:
-        """The differences of two pages' pixels as a picture, black where they are the same."""
-        from PIL import Image, ImageChops
-
-        pngs = [self._rendered[one].png for one in (page, reference)]
-        if pngs[0] is None or pngs[1] is None:
-            return None
-        one, other = (Image.open(io.BytesIO(png)).convert("RGB") for png in pngs if png is not None)
-        whole = max(one.width, other.width), max(one.height, other.height)
-        file = io.BytesIO()
-        ImageChops.difference(one.crop((0, 0, *whole)), other.crop((0, 0, *whole))).save(file, "PNG")
-        return data_url(file.getvalue())
 
     def _vector(self, page: str) -> np.ndarray | None:
         png = self._rendered[page].png

@@ -20,14 +20,12 @@ from sweet_rl.viewer.views import OUTCOMES, set_levels
 FOLDER = Path(__file__).parent
 
 
-def page_html(
-    names: Sequence[str], entries: Sequence[dict], notes: Sequence[str] = (), results: dict | None = None
-) -> str:
+def page_html(name: str, entries: Sequence[dict], notes: Sequence[str] = (), results: dict | None = None) -> str:
     """The page.
 
     Args:
-        names: Names of the files; the first one is the title.
-        entries: {sides: a `dialogue_view` for each file}, {turn: `turn_view`} or {pair: `pair_view`}.
+        name: Name of the file, which is the title.
+        entries: {dialogue: `dialogue_view`}, {turn: `turn_view`} or {pair: `pair_view`}.
         notes: Sentences about what is not shown.
         results: Table and figure (`results.read_results`).
     """
@@ -44,32 +42,31 @@ def page_html(
     return environment.get_template("page.html.j2").render(
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
         style=Markup(style),
-        names=names,
+        name=name,
         entries=entries,
         notes=notes,
         results=results,
         has_credit=has_credit,
-        filters=[_filter(name, number, entries) for number, name in enumerate(names)] if "sides" in entries[0] else [],
+        choices=_choices(entries),
     )
 
 
 def color(entries: Sequence[dict]) -> bool:
     """Give all credit on the page, and that of all tokens, its level of colour. Returns whether there is any."""
-    messages = [message for entry in entries for side in entry.get("sides", ()) for message in side["messages"]]
+    messages = [message for entry in entries if "dialogue" in entry for message in entry["dialogue"]["messages"]]
     credits = [message["credit"] for message in messages if message.get("credit")]
-    groups = [message["candidates"] for message in messages if message.get("candidates")]
-    groups += [entry["turn"]["candidates"] for entry in entries if "turn" in entry]
-    scores = [candidate["credit"] for group in groups for candidate in group if candidate["credit"]]
+    candidates = [candidate for entry in entries if "turn" in entry for candidate in entry["turn"]["candidates"]]
+    scores = [candidate["credit"] for candidate in candidates if candidate["credit"]]
     set_levels(credits + scores)
     set_levels([token for credit in credits for token in credit.get("tokens", ())])
     return bool(credits)
 
 
-def _filter(name: str, number: int, entries: Sequence[dict]) -> dict[str, Any]:
-    """The choices of the filter for one file: (key, label, number of dialogues), without those of none."""
-    counts = Counter(entry["sides"][number]["outcome"] for entry in entries)
+def _choices(entries: Sequence[dict]) -> list[tuple[str, str, int]]:
+    """The choices of the filter: (key, label, number of dialogues), without those of none."""
+    counts = Counter(entry["dialogue"]["outcome"] for entry in entries if "dialogue" in entry)
     choices = [(key, label, counts[key]) for key, label in OUTCOMES.items() if counts[key]]
-    return {"name": name, "number": number, "choices": [("all", "all", len(entries)), *choices]}
+    return [("all", "all", len(entries)), *choices]
 
 
 def printable(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from sweet_rl.dialogues.answer_environment import ANSWER_MARKER
 from sweet_rl.dialogues.frontend.extract_page import without_pages
 from sweet_rl.method.turn_pairs import halves
-from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import Part, PreferencePair, Trajectory, TurnCandidates
 from sweet_rl.viewer.designs import Pictures, shown_page
 
@@ -27,28 +26,21 @@ OUTCOMES = {"success": "success", "other": "no success", "ungraded": "not graded
 def dialogue_view(
     trajectory: Trajectory,
     credit: Sequence[dict] | None = None,
-    ranked: Mapping[str, TurnCandidates] | None = None,
-    pairs: Mapping[str, Sequence[PreferencePair]] | None = None,
     pictures: Pictures | None = None,
 ) -> dict[str, Any]:
-    """A dialogue: its messages with credit, candidates and pictures, its tests, its answer beside the reference.
+    """A dialogue: its messages with credit and pictures, its tests, its answer beside the reference.
 
     Args:
         trajectory: The dialogue.
         credit: Rows of `TurnScorer.rows`; by default the record's own `turn_credit`.
-        ranked: Candidates by their id, which is that of the dialogue and the turn.
-        pairs: Pairs by the id of the candidates that they were drawn from.
         pictures: Pictures of the pages of a frontend dialogue. The messages then have no source text of pages.
-
-    Raises:
-        UserError: The candidates of a turn were sampled for another dialogue with the same id.
     """
     if credit is None:
         credit = [{"turn": turn, "advantage": value} for turn, value in enumerate(trajectory.turn_credit or ())]
     by_turn = {row["turn"]: credit_view(row) for row in credit}
     reference, grade = trajectory.task.ground_truth, trajectory.grade or {}
     why_none = [grade.get(name) for name in ("failure", "ungradable", "machine")]
-    messages, pages, turn = [], [], 0
+    messages, turn = [], 0
     for row in trajectory.dialogue_history:
         message: dict[str, Any] = {"role": row["role"], "text": row["content"]}
         messages.append(message)
@@ -56,16 +48,8 @@ def dialogue_view(
             continue
         message |= {"turn": turn + 1, "credit": by_turn.get(turn), "oracle": row.get("oracle")}
         message["cut"] = row.get("finish_reason") == "length"
-        if record := (ranked or {}).get(f"{trajectory.id}-{turn}"):
-            if record.older_output not in (row["content"], row.get("output")):
-                raise UserError(
-                    f"{record.place('candidates')} were sampled for another dialogue: turn {turn + 1} of "
-                    f"{trajectory.place('trajectory')} is another text. Give the candidates of this file."
-                )
-            message["candidates"] = candidates_view(record, (pairs or {}).get(record.id, []))
         page = shown_page(row["content"]) if pictures else None
         if pictures and page:
-            pages.append(page)
             message |= {"source": page, "text": without_pages(row["content"], "[page]")}
             message |= {"picture": pictures[page], "similarity": pictures.similarity(page, reference)}
         else:
@@ -87,7 +71,6 @@ def dialogue_view(
     }
     if pictures is not None:
         view["reference_picture"] = pictures[reference]
-        view["difference"] = pictures.difference(pages[-1], reference) if pages else None
     return view
 
 
@@ -111,16 +94,9 @@ def tests_view(trajectory: Trajectory) -> list[dict]:
     return tests
 
 
-def candidates_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()) -> list[dict]:
-    """The candidates {text, credit, half, taken, chosen, rejected} of a turn, best first if they are ranked.
-
-    Args:
-        record: The candidates.
-        pairs: Pairs that were drawn from them; `chosen` and `rejected` count those that a candidate is in.
-    """
+def candidates_view(record: TurnCandidates) -> list[dict]:
+    """The candidates {text, credit, half, taken} of a turn, best first if they are ranked."""
     top, bottom = halves(record.judge_result or [])
-    drawn = [(_trained_text(pair.chosen), _trained_text(pair.rejected)) for pair in pairs]
-    end = record.eos_text or ""
     views = []
     for number in record.judge_result or range(len(record.additional_outputs)):
         text = record.additional_outputs[number]
@@ -131,14 +107,12 @@ def candidates_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()
                 "credit": None if score is None else {"value": score},
                 "half": "upper" if number in top else "lower" if number in bottom else "",
                 "taken": text == record.older_output,
-                "chosen": sum(chosen in (text, text + end) for chosen, _ in drawn),
-                "rejected": sum(rejected in (text, text + end) for _, rejected in drawn),
             }
         )
     return views
 
 
-def turn_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()) -> dict[str, Any]:
+def turn_view(record: TurnCandidates) -> dict[str, Any]:
     """A record of candidates: the prompt of the turn, and the candidates."""
     title = title_of(record.task.problem_description) if record.task else record.id
     return {
@@ -146,7 +120,7 @@ def turn_view(record: TurnCandidates, pairs: Iterable[PreferencePair] = ()) -> d
         "title": title if record.turn is None else f"Turn {record.turn + 1}: {title}",
         "facts": [f"{len(record.additional_outputs)} candidates"],
         "parts": parts_of(record.input),
-        "candidates": candidates_view(record, pairs),
+        "candidates": candidates_view(record),
     }
 
 
@@ -199,7 +173,3 @@ def title_of(text: str) -> str:
     """The first line of a text that says something, shortened."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= TITLE else f"{line[:TITLE].rsplit(' ', 1)[0]}…"
-
-
-def _trained_text(text: str | Sequence[Part]) -> str:
-    return next((part["text"] for part in reversed(parts_of(text)) if part["train"]), "")

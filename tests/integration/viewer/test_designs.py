@@ -1,9 +1,8 @@
-"""Frontend dialogues: pages as pictures with their similarity and their difference from the reference."""
+"""Frontend dialogues: pages as pictures with their similarity."""
 
 import base64
 import io
 
-import numpy as np
 import pytest
 
 from sweet_rl.dialogues import ANSWER_MARKER
@@ -76,16 +75,6 @@ def test_every_turn_with_a_page_has_its_picture_and_its_similarity(pictures):
     assert image(shown[-1]["picture"]["src"]) == image(view["reference_picture"]["src"])
 
 
-def test_the_difference_is_that_of_the_pixels(pictures):
-    one, other = designs()
-    pictures.draw([one, other])
-    assert not np.asarray(image(dialogue_view(one, pictures=pictures)["difference"])).any()
-    view = dialogue_view(other, pictures=pictures)
-    last = [message for message in view["messages"] if message["role"] == "assistant"][-1]
-    page, reference = (np.asarray(image(p["src"]), int) for p in (last["picture"], view["reference_picture"]))
-    assert (np.asarray(image(view["difference"])) == abs(page - reference)).all() and (page != reference).any()
-
-
 def test_a_page_that_a_model_wrote_is_a_picture_and_text(pictures, tmp_path):
     trajectory = designs()[0]
     trajectory.dialogue_history[1]["content"] = f"Look:\n```html\n{SCRIPTED}\n```"
@@ -93,7 +82,7 @@ def test_a_page_that_a_model_wrote_is_a_picture_and_text(pictures, tmp_path):
     show(ViewSettings(write_rows(tmp_path / "designs.jsonl", [trajectory]), str(path)), pictures=pictures)
     text = path.read_text(encoding="utf-8")
     assert "<script" not in text and "&lt;script&gt;document.title" in text and "Look:" in text
-    assert text.count('src="data:image/png;base64,') == 3 + 2  # the turns, the reference and the difference
+    assert text.count('src="data:image/png;base64,') == 3 + 1  # the turns and the reference
 
 
 def test_a_page_that_was_cut_counts_in_an_answer_only():

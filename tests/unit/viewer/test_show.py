@@ -1,4 +1,4 @@
-"""From files to the page: what is shown of each kind, and what does not go together."""
+"""From a file to the page: what is shown of each kind, and what cannot be shown."""
 
 import json
 
@@ -27,7 +27,6 @@ def files(tmp_path_factory):
         "pairs": write_rows(folder / "pairs.jsonl", [pair for one in records for pair in turn_pairs(one, 3, seed=1)]),
         "tasks": write_rows(folder / "tasks.jsonl", [graded()[0].task]),
         "other": write_rows(folder / "other.jsonl", [{"a": 1}]),
-        "stranger": write_rows(folder / "stranger.jsonl", graded(1, seed=99)),
         "released_ranked": write_rows(
             folder / "released_ranked.jsonl",
             [{"input": TEXT, "older_output": "a", "additional_outputs": ["a", "b"], "judge_result": [1, 0]}],
@@ -74,15 +73,6 @@ def test_a_limit_is_said(files, tmp_path, capsys):
     assert "records are shown" not in page_of(files["trajectories"], tmp_path, limit=12)
 
 
-def test_two_runs_are_matched_by_dialogue_whatever_their_order(files, tmp_path):
-    page = page_of(files["trajectories"], tmp_path, compare_path=files["compared"])
-    assert page.count("<article") == 12 and page.count("hidden tests") == 24
-    for trajectory, other in zip(graded(), graded(shift=1), strict=True):
-        entry = page.split(f'<article id="d-{trajectory.id}"')[1].split("</article>")[0]
-        rewards = ["not graded" if one.reward is None else f"reward {one.reward:.3g}" for one in (trajectory, other)]
-        assert entry.index(rewards[0]) < entry.rindex(rewards[1])
-
-
 def test_the_table_of_a_comparison_comes_first_with_its_figure(files, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install -e '.[plots]'")
     names = {"before": files["trajectories"], "after <b>": files["compared"]}
@@ -126,19 +116,12 @@ def test_the_sweet_critic_gives_credit_to_tokens(files, tmp_path):
         ("missing.jsonl", {}, "does not exist"),
         ("tasks", {}, "holds tasks"),
         ("other", {}, "neither a trajectory"),
-        ("pairs", {"compare_path": "trajectories"}, "--compare_path is not for them"),
-        ("pairs", {"ranked_path": "ranked"}, "--ranked_path is not for them"),
-        ("trajectories", {"ranked_path": "pairs"}, "pairs.jsonl, line 1: the field 'input'"),
-        ("trajectories", {"compare_path": "ranked"}, "ranked.jsonl, line 1: the field 'dialogue_history'"),
-        ("trajectories", {"compare_path": "stranger"}, "none of its dialogues"),
-        ("trajectories", {"pair_path": "pairs"}, "--ranked_path"),
         ("trajectories", {"limit": 0}, "--limit"),
     ],
 )
-def test_files_that_do_not_go_together_are_said(files, tmp_path, name, more, words):
-    paths = {key: files.get(value, value) if isinstance(value, str) else value for key, value in more.items()}
+def test_what_cannot_be_shown_is_said(files, tmp_path, name, more, words):
     with pytest.raises(UserError, match=words):
-        page_of(files.get(name, str(tmp_path / name)), tmp_path, **paths)
+        page_of(files.get(name, str(tmp_path / name)), tmp_path, **more)
     assert not (tmp_path / "page.html").exists()
 
 
