@@ -71,7 +71,7 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
 
 def test_pictures_are_kept_by_the_size_of_the_window_and_drawn_only_if_missing(tmp_path):
     assert pictures_folder(PictureSettings(), "data.jsonl") == Path("data.jsonl.pages/1280x720")
-    elsewhere = PictureSettings(pages_path="kept", page_width=800, page_height=600)
-    assert pictures_folder(elsewhere, "data.jsonl") == Path("kept/800x600")
+    smaller = PictureSettings(page_width=800, page_height=600)
+    assert pictures_folder(smaller, "data.jsonl") == Path("data.jsonl.pages/800x600")
     assert picture_file(tmp_path, "a") != picture_file(tmp_path, "b")
     draw_pages(["one"], folder_with(tmp_path, one="red"), PictureSettings(browser="no such browser"))
