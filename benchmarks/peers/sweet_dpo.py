@@ -16,12 +16,12 @@ from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.records import PreferencePair
+from sweet_rl.training.batches import epoch_steps, prompt_groups
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
 from sweet_rl.training.examples import encode_pairs, split_by_task
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train
-from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 

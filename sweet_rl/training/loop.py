@@ -14,13 +14,12 @@ from torch import Tensor
 
 from sweet_rl.models.log_probs.logps import completion_logps
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.batches import FILLER, divided_batch, step_batches
+from sweet_rl.training.batches import FILLER, divided_batch, epoch_steps, prompt_groups, step_batches
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import Examples
 from sweet_rl.training.log import Log, add_to, means_over_items
 from sweet_rl.training.optimizer import learning_rates
-from sweet_rl.training.order import epoch_steps, prompt_groups
 
 SAME_MODEL = {False: 1e-4, True: 0.2}  # by bf16, in which a text has other numbers at another place of a batch
 """Largest mean |log-prob - reference| per token of equal models."""

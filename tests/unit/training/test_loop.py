@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.batches import FILLER
+from sweet_rl.training.batches import FILLER, epoch_steps, prompt_groups
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.log import Log, means_over_items
 from sweet_rl.training.loop import Objective, batch_losses, collated, train
-from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import TrainingSettings
 from tests.support.tiny_models import tiny_model
