@@ -25,7 +25,8 @@ field's type, default and help text (its line under `Attributes:` in the datacla
 
 Fire reads the command line, pydantic makes each value of the annotated type. A group annotated `Group | None = None` is
 None unless one of its flags is given. Ranges are pydantic's: `PositiveInt`, `Annotated[float, Field(ge=0, lt=1)]`. What
-no type says, a group checks in `__post_init__`, and raises UserError naming the flag as `--field`. The command lines of the authors' release are in released.py.
+no type says, a group checks in `__post_init__`, and raises UserError naming the flag as `--field`. The command lines of
+the authors' release are in released.py.
 '''
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ REMOVED = {
     "sharding": "give --zero_stage 2 or 3 (pip install -e '.[deepspeed]'), which divides a model among processes.",
     "optim": "the optimiser is AdamW. Where its state does not fit: --zero_stage 2 --adam_offload, or --lora_rank 16.",
     "save_epochs": "checkpoints are written every --save_minutes, and every --save_steps if it is given.",
-    "keep": "the last weights are kept. --eval_fraction shows where the loss is lowest, and --max_steps ends there.",
+    "keep": "the last weights are kept; --max_steps ends earlier.",
     "lr_scheduler": "the schedule is a cosine after a warm-up; --min_learning_rate_ratio 1 makes it constant.",
     "too_long": "examples longer than --max_len are left out and counted.",
     "max_calls": "--limit bounds the dialogues, and --estimate prints how many calls they make at most.",

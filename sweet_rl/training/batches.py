@@ -22,11 +22,10 @@ FILLER = -1
 """Marker for padding examples that equalise micro-batch counts over the processes."""
 
 
-def prompt_groups(examples: Examples, indices: np.ndarray, limit: int) -> list[np.ndarray]:
-    """Group those of the `indices` that have the same prompt, at most `limit` in a group."""
-    prompts = examples.prompts  # computed when it is read
-    same = group_indices([prompts[i] for i in indices])
-    return [indices[group[start : start + limit]] for group in same for start in range(0, len(group), limit)]
+def prompt_groups(examples: Examples, limit: int) -> list[np.ndarray]:
+    """The indices of examples with the same prompt, at most `limit` in a group."""
+    same = group_indices(examples.prompts)
+    return [np.asarray(group[at : at + limit]) for group in same for at in range(0, len(group), limit)]
 
 
 def epoch_steps(

@@ -100,7 +100,7 @@ def train_preferences(
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
         for path in {weights, frozen}:
             check_whole(path)
-        training.begin(examples)
+        training.begin()
         if settings.lora_rank and frozen == weights and settings.plain:
             model = training.load_weights(weights)  # loaded once: without the adapter it is the reference
             reference = reference_logps(examples.texts, frozen, training, model)

@@ -86,14 +86,11 @@ class DataSettings:
         max_len: Largest number of tokens of a text. No text is ever cut: examples with a longer one are left out, and
             counted.
         max_samples: Number of records to read from the beginning of the dataset; all by default.
-        eval_fraction: Share of the tasks that are held out with all their examples. They are evaluated at each epoch's
-            end and every --save_steps steps.
     """
 
     response_template: str | None = None
     max_len: PositiveInt | None = None
     max_samples: PositiveInt | None = None
-    eval_fraction: Share = 0.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ class TrainingSettings(AttentionSettings):
         save_minutes: Minutes between checkpoints by time, or none. Only the newest checkpoint is kept.
         logging_steps: Number of optimiser steps between lines of the log.
         report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
-        seed: Random seed of the order of the examples, the held-out tasks and new weights.
+        seed: Random seed of the order of the examples and of new weights.
     """
 
     learning_rate: PositiveFloat | None = None

@@ -115,6 +115,6 @@ def train_value(
             check_both_classes(examples.labels, dataset)
             counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
         model = training.with_value_head(training.load_weights(training.weights))
-        training.begin(examples)
+        training.begin()
         objective = value_objective(examples, how, training.share_prompts(model))
         return training.fit(model, objective, examples, counts, chat)

@@ -36,7 +36,7 @@ def test_pairs_have_the_picture_of_their_page_and_equal_texts_behind_other_pictu
     rows = [graded(page, reward, said, i) for page in ("one", "two") for i, (reward, said) in enumerate(
         [(0.9, "good"), (0.5, "bad"), (0.45, "worse")])]  # fmt: skip
     examples = encode_picture_pairs(rows, form, folder, 0.1, DataSettings(), "file", (BEFORE, AFTER))
-    assert len(examples) == 4 and examples.tasks == ["task of one"] * 2 + ["task of two"] * 2
+    assert len(examples) == 4
     assert len(examples.texts) == len(examples.pictures) == 6
     for pair, page in zip(examples.rows, ("one", "one", "two", "two"), strict=True):
         assert {examples.pictures[n] for n in pair} == {picture_file(folder, page)}

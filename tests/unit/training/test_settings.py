@@ -31,7 +31,6 @@ def test_one_normalisation_is_given_and_minus_one_means_no_steps():
     (ValueSettings, "beta", (0.0,)),
     (PictureSettings, "min_gap", (0.0,)),
     (PictureSettings, "max_pixels", (28 * 28 - 1,)),
-    (DataSettings, "eval_fraction", (1.0, -0.1)),
     (DataSettings, "max_len", (0,)),
     (TrainingSettings, "learning_rate", (0.0, -1.0)),
     (TrainingSettings, "max_epochs", (0,)),

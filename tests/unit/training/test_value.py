@@ -24,8 +24,8 @@ def text(*ids: int) -> EncodedText:
 
 
 TEXTS = [text(1, 2, 3, 4), text(1, 5, 6, 7), text(9, 2, 3, 4)]
-DIALOGUES = Examples(TEXTS, np.arange(3)[:, None], ["a", "a", "b"], labels=[1.0, 0.0, 1.0])
-PAIRS = Examples(TEXTS, np.asarray([[2, 1], [0, 1]]), ["a", "a"])
+DIALOGUES = Examples(TEXTS, np.arange(3)[:, None], labels=[1.0, 0.0, 1.0])
+PAIRS = Examples(TEXTS, np.asarray([[2, 1], [0, 1]]))
 
 
 @pytest.mark.parametrize("unit, values", [("turn", 2), ("trajectory", 1)])
