@@ -77,7 +77,7 @@ def picture_objective(examples: Examples, how: ValueSettings, form: VisionFormat
 
     def make_batch(numbers: np.ndarray) -> dict:
         pictures = [examples.pictures[n].read_bytes() for n in numbers]
-        return picture_batch([examples.texts[n] for n in numbers], pictures, form, how.unit)
+        return picture_batch([examples.texts[n] for n in numbers], pictures, form)
 
     return value_preference_objective(examples, how, make_batch)
 

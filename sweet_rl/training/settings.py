@@ -61,19 +61,16 @@ class PreferenceSettings:
 
 @dataclass(frozen=True)
 class ValueSettings:
-    """What a value head learns.
+    """What a value head learns. Every turn of the agent has a value, and a dialogue's score is their sum.
 
     Attributes:
         objective: Loss of the values: preference or classification. preference is Bradley-Terry on pairs, as
             equation 2 with values in place of log-ratios; classification is the cross-entropy of each value as the
             logit of the dialogue's success (the value function of Figure 3a).
-        unit: Unit that has a value: turn or trajectory. With turn, every turn of the agent has one, and a dialogue's
-            score is their sum; with trajectory, there is one value at the dialogue's end.
         beta: Scale of the values in the preference loss.
     """
 
     objective: Literal["preference", "classification"] = "preference"
-    unit: Literal["turn", "trajectory"] = "turn"
     beta: PositiveFloat = 1.0
 
 
