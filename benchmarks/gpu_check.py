@@ -31,11 +31,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 import transformers
 from dpo import spread, turn_pairs
 from random_model import config_of, save_random_model
-from torch import Tensor
 
 from sweet_rl.models.log_probs.attention import share_prompts
 from sweet_rl.models.log_probs.logps import ROW_TOKENS, completion_logps, on_device, score_texts
@@ -240,7 +238,7 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
     if not too_large and not lora:
         model = model.float()
     pairs = np.arange(len(texts)).reshape(-1, 2)
-    examples = Examples(texts, pairs, [None] * len(pairs))
+    examples = Examples(texts, pairs)
     share = share_prompts(model)
     with torch.autocast(scale.device, torch.bfloat16, enabled=settings.bf16):
         reference = score_texts(model.eval(), texts, 16384, share)
@@ -250,8 +248,7 @@ def train_shape(scale: Scale, shape: str, lora: bool) -> list[Line]:
     engine = make_engine(settings)
     log = Log(engine.accelerator, [], "")
     objective = preference_objective(examples, reference, PreferenceSettings(), share)
-    split = np.arange(len(pairs)), pairs[:0, 0]
-    train(model, objective, examples, split, engine, log, Checkpoints(Path(), settings, engine), together=4)
+    train(model, objective, examples, engine, log, Checkpoints(Path(), settings, engine), together=4)
     lines.append(first_loss_line(scale, f"{name}: first loss", log.history[0]["loss"], bf16=True))
     speeds = [row["tokens_per_second"] for row in log.history[1:]]
     lines.append(Line(f"{name}: tokens per second", spread(speeds, 0)))

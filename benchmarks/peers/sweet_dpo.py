@@ -16,12 +16,12 @@ from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.records import PreferencePair
+from sweet_rl.training.batches import epoch_steps, prompt_groups
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
-from sweet_rl.training.examples import encode_pairs, split_by_task
+from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train
-from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import DataSettings, PreferenceSettings, TrainingSettings
 
@@ -51,17 +51,16 @@ def main(job_path: str, result_path: str) -> None:
         return norm
 
     engine.step = timed
-    split = split_by_task(examples.tasks, 0.0, 0)
     model = load_weights(job["model"], dtype)
     share = share_prompts(model, None, engine.device)
     objective = preference_objective(examples, reference, PreferenceSettings(beta=job["beta"]), share)
     together = settings.max_pairs_per_prompt
-    groups = prompt_groups(examples, split[0], together)
+    groups = prompt_groups(examples, together)
     steps = epoch_steps(groups, examples.lengths, job["batch"], settings.seed, epoch=0)
     order = np.concatenate(steps).tolist()
     Path(job["order"]).write_text(json.dumps(order))
     log = Log(engine.accelerator, [], job["folder"])
-    train(model, objective, examples, split, engine, log, Checkpoints(Path(job["folder"]), settings, engine), together)
+    train(model, objective, examples, engine, log, Checkpoints(Path(job["folder"]), settings, engine), together)
     result = {
         "seconds": clock.seconds,
         "losses": [line["loss"] for line in log.history],

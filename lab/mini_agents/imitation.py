@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+from pydantic import PositiveFloat, PositiveInt
+
 from sweet_rl.dialogues import ANSWER_MARKER
 from sweet_rl.dialogues.mini.human import answer
 from sweet_rl.dialogues.mini.tasks import Rule, describe, draw_rule, draw_rules, family_of, rules_of, source
 from sweet_rl.dialogues.mini.worlds import QUICK, TOPIC_BY_NAME, World, world_of
 from sweet_rl.method.privileged_information import hint_text
 from sweet_rl.runs.cli import UNRECORDED
-from sweet_rl.training.settings import check_setting
 
 MAX_TURNS = 10
 INFORMED_SHARE = 0.4
@@ -37,17 +38,12 @@ class ImitationSettings:
         checkpoint_every: Number of steps between checkpoints, each with the loss on held-out dialogues.
     """
 
-    num_steps: int = 3000
-    batch_size: int = 32
-    lr: float = 3e-3
+    num_steps: PositiveInt = 3000
+    batch_size: PositiveInt = 32
+    lr: PositiveFloat = 3e-3
     bf16: bool = False
     seed: int = 0
-    checkpoint_every: Annotated[int, UNRECORDED] = 250
-
-    def __post_init__(self) -> None:
-        for name in ("num_steps", "batch_size", "checkpoint_every"):
-            check_setting(name, getattr(self, name), getattr(self, name) >= 1, "be at least 1")
-        check_setting("lr", self.lr, self.lr > 0, "be above 0")
+    checkpoint_every: Annotated[PositiveInt, UNRECORDED] = 250
 
 
 @dataclass(frozen=True)

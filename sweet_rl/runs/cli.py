@@ -24,8 +24,9 @@ field's type, default and help text (its line under `Attributes:` in the datacla
     run(main)  # --input_path, --agent_temperature, --agent_concurrency, --seed, --config
 
 Fire reads the command line, pydantic makes each value of the annotated type. A group annotated `Group | None = None` is
-None unless one of its flags is given. A group checks its own values in `__post_init__` and raises UserError naming the
-flag as `--field`. The command lines of the authors' release are in released.py.
+None unless one of its flags is given. Ranges are pydantic's: `PositiveInt`, `Annotated[float, Field(ge=0, lt=1)]`. What
+no type says, a group checks in `__post_init__`, and raises UserError naming the flag as `--field`. The command lines of
+the authors' release are in released.py.
 '''
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def flags_of(main: Callable[..., Any]) -> dict[str, Flag]:
     helps, hints = argument_docs(main.__doc__), typing.get_type_hints(main, include_extras=True)
     for name, parameter in inspect.signature(main).parameters.items():
         default = MISSING if parameter.default is parameter.empty else parameter.default
-        kind, marks = _split(hints[name])
+        kind, marks = hints[name], _marks(hints[name])
         group = group_of(kind)
         if group is None:
             flags.append(Flag(name, kind, default, helps.get(name, ""), name))
@@ -197,7 +198,7 @@ def _flags_of_group(group: type[Any], parameter: str, default: Any, marks: tuple
         name = names.renamed.get(field.name, names.text + field.name)
         if name is None or not field.init:
             continue
-        kind, _ = _split(hints[field.name])
+        kind = hints[field.name]
         value = field.default if field.default_factory is MISSING else field.default_factory()
         if isinstance(default, group):
             value = getattr(default, field.name)
@@ -215,8 +216,12 @@ def group_of(kind: Any) -> type[Any] | None:
 
 
 def kinds_of(kind: Any) -> tuple[Any, ...]:
-    """The types of a union; of any other annotation itself."""
-    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    """The types of a union; of any other annotation itself. They are without marks and ranges."""
+    if typing.get_origin(kind) is Annotated:
+        return kinds_of(kind.__origin__)
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return tuple(one for member in typing.get_args(kind) for one in kinds_of(member))
+    return (kind,)
 
 
 def argument_docs(docstring: str | None) -> dict[str, str]:
@@ -226,9 +231,8 @@ def argument_docs(docstring: str | None) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
-def _split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """An annotation without its marks, and the marks."""
-    return (hint.__origin__, hint.__metadata__) if typing.get_origin(hint) is Annotated else (hint, ())
+def _marks(hint: Any) -> tuple[Any, ...]:
+    return getattr(hint, "__metadata__", ())
 
 
 # Values of flags ----------------------------------------------------------------------------------------------------
@@ -427,7 +431,7 @@ def build(group: type[Any], values: Mapping[str, Any], where: str) -> Any:
     Raises:
         UserError: A field is unknown, missing or of another type, or the dataclass refuses its values.
     """
-    hints = typing.get_type_hints(group)
+    hints = typing.get_type_hints(group, include_extras=True)
     if unknown := sorted(values.keys() - {field.name for field in dataclasses.fields(group)}):
         raise UserError(f"{where}: unknown setting {unknown[0]!r}. Known: {', '.join(hints)}.")
     if missing := [name for name in _required(group) if name not in values]:
@@ -454,7 +458,7 @@ def _fields(value: Any) -> Any:
     if not dataclasses.is_dataclass(value):
         return value
     hints = typing.get_type_hints(type(value), include_extras=True)
-    names = [field.name for field in dataclasses.fields(value) if UNRECORDED not in _split(hints[field.name])[1]]
+    names = [field.name for field in dataclasses.fields(value) if UNRECORDED not in _marks(hints[field.name])]
     return {name: _fields(getattr(value, name)) for name in names}
 
 

@@ -20,7 +20,7 @@ Arguments of these names are the same in every function:
     num_texts       N
     values          [T], the value of each turn
     pairs           int64 [P, 2], the texts (chosen, rejected) of each pair
-    normalize       as in length_normalization.token_weights
+    normalize       turn, trajectory or none (`token_weights`)
 
 `preference_losses` and `value_preference_losses` return the sum of the losses of a batch's pairs, and for the log
 {figure: sum over the pairs}.
@@ -33,8 +33,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sweet_rl.models.log_probs.rows import sum_by_text
-from sweet_rl.training.length_normalization import token_weights
 from sweet_rl.training.settings import PreferenceSettings
+
+
+def token_weights(text_of_token: Tensor, turn_of_token: Tensor, normalize: str, dtype: torch.dtype) -> Tensor:
+    """Weight [S] of each trained token in the sum of its text: the length normalisation.
+
+    Args:
+        normalize:
+            "turn": 1 / tokens of the token's turn. The text's sum is a sum over turns of per-turn means (the paper's
+            critic, equation 2).
+            "trajectory": 1 / trained tokens of the token's text. The text's sum is one mean over the dialogue (the
+            released critic).
+            "none": 1. The text's sum is its summed log-prob (plain DPO, equation 4).
+        dtype: Data type of the result.
+    """
+    if normalize == "none":
+        return text_of_token.new_ones(text_of_token.shape, dtype=dtype)
+    unit = {"turn": turn_of_token, "trajectory": text_of_token}[normalize]
+    return 1.0 / unit.bincount()[unit].to(dtype)
 
 
 def log_ratios(

@@ -39,8 +39,6 @@ class Zero(Engine):
         micro, accumulated = divided_batch(self.settings, get_int_from_env(("WORLD_SIZE",), 1))
         config = deepspeed_config(self.settings, micro, accumulated)
         name_lone_process()
-        if get_int_from_env(("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"), 0) == 0:
-            show_locks()
         # Given to Accelerator, `cpu` would switch DeepSpeed off.
         PartialState(cpu=not torch.cuda.is_available(), timeout=TIMEOUT)
         plugin = DeepSpeedPlugin(hf_ds_config=config)
@@ -116,15 +114,6 @@ def deepspeed_config(settings: TrainingSettings, micro: int = 1, accumulated: in
     if settings.adam_offload:
         config["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     return config
-
-
-def show_locks() -> None:
-    """Name the files for which DeepSpeed waits in silence: a process that was killed while it compiled leaves one."""
-    from torch.utils.cpp_extension import get_default_build_root
-
-    folder = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
-    for lock in folder.glob("**/lock"):
-        print(f"DeepSpeed waits until {lock} is gone: remove it unless another process is compiling", flush=True)
 
 
 def name_lone_process() -> None:

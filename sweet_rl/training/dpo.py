@@ -98,7 +98,7 @@ def train_preferences(
         if frozen != weights:
             chat.check_vocabulary(frozen, "--ref_pretrain")
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
-        training.begin(examples)
+        training.begin()
         if settings.lora_rank and frozen == weights and settings.plain:
             model = training.load_weights(weights)  # loaded once: without the adapter it is the reference
             reference = reference_logps(examples.texts, frozen, training, model)

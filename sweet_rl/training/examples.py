@@ -1,9 +1,8 @@
-"""Records -> encoded examples: which are left out, and which tasks are held out."""
+"""Records -> encoded examples, and which are left out."""
 
 from __future__ import annotations
 
 import logging
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from sweet_rl.models.texts.released_texts import (
 )
 from sweet_rl.models.weights import check_length
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.records import Part, PreferencePair, Trajectory, seed_for
+from sweet_rl.runs.records import Part, PreferencePair, Trajectory
 from sweet_rl.training.settings import DataSettings
 
 log = logging.getLogger(__name__)
@@ -45,7 +44,6 @@ class Examples:
     Attributes:
         texts: The distinct texts.
         rows: int64 [N, k], the numbers of the texts of each example; of a pair (chosen, rejected).
-        tasks: Each example's task; None if its row does not name one.
         counts: Number of examples by what happened to them.
         labels: 1.0 for each dialogue that succeeded (reward 1), else 0.0.
         pictures: The PNG file in front of each text; empty if there are none.
@@ -53,7 +51,6 @@ class Examples:
 
     texts: list[EncodedText]
     rows: np.ndarray
-    tasks: list[str | None]
     counts: Counter = field(default_factory=Counter)
     labels: list[float] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
@@ -80,14 +77,12 @@ class Row:
     Attributes:
         texts: The texts; None for one in which the agent says nothing.
         places: Name of each text, for errors.
-        task: Id of the task.
         label: Label of the example.
         picture: Picture in front of each text.
     """
 
     texts: list[EncodedText | None]
     places: list[str]
-    task: str | None
     label: float = 1.0
     picture: Path | None = None
 
@@ -102,7 +97,7 @@ def encode(
     Raises:
         UserError: A text that max_len allows is longer than the model's context, or no example is left.
     """
-    examples = Examples([], np.zeros((0, 1), dtype=np.int64), [], Counter() if counts is None else counts)
+    examples = Examples([], np.zeros((0, 1), dtype=np.int64), Counter() if counts is None else counts)
     numbers: dict[tuple[Path | None, bytes], int] = {}
     remedy = f"Give --max_len {chat.context}: such examples are left out."
     kept: list[list[int]] = []
@@ -127,7 +122,6 @@ def encode(
             if any(text.ids[-1] not in chat.eos_ids for text in texts):
                 examples.counts[NO_EOS] += 1
             kept.append([numbers[row.picture, text.key] for text in texts])
-            examples.tasks.append(row.task)
             examples.labels.append(row.label)
     if not kept:
         reasons = "; ".join(f"{n} {why}" for why, n in examples.counts.items()) or "the file is empty"
@@ -147,7 +141,7 @@ def encode_pairs(
         for pair in pairs:
             parts, places = pair_parts(pair, chat, data, path)
             texts = [encode_text(*text, chat, pair.tokenizer) for text in zip(parts, places, strict=True)]
-            yield Row(texts, places, pair.task_id)
+            yield Row(texts, places)
 
     return encode(rows(), chat, data, path, "pairs")
 
@@ -163,7 +157,7 @@ def encode_replies(
             (chosen, _), (place, _) = pair_parts(pair, chat, data, path)
             text = encode_text(chosen, place, chat, pair.tokenizer)
             if text is None or text.key not in seen:
-                yield Row([text], [place], pair.task_id)
+                yield Row([text], [place])
             if text is not None:
                 seen.add(text.key)
 
@@ -192,7 +186,7 @@ def encode_trajectories(
             if hint is not None:
                 parts = hint(parts, trajectory.task.ground_truth)
             text = encode_text(parts, where, chat, trajectory.tokenizer)
-            yield Row([text], [where], trajectory.task.id, float(trajectory.reward == 1.0))
+            yield Row([text], [where], float(trajectory.reward == 1.0))
 
     return encode(rows(), chat, data, path, "trajectories")
 
@@ -268,35 +262,3 @@ def successful(trajectories: Sequence[Trajectory], min_reward: float, path: str)
             f"(best: {max(rewards)})."
         )
     return [one for one in trajectories if one.is_graded and one.reward is not None and one.reward >= min_reward]
-
-
-def split_by_task(
-    tasks: Sequence[str | None], fraction: float, seed: int, path: str = "the dataset"
-) -> tuple[np.ndarray, np.ndarray]:
-    """Examples to train on and to evaluate on, int64 indices. Siblings (examples of one task) are on the same side.
-
-    Args:
-        tasks: Each example's task.
-        fraction: Share of the tasks that is held out; 0 holds out none.
-        seed: Random seed of the choice.
-        path: Path of the dataset, for errors.
-
-    Raises:
-        UserError: An example's task is not known, or there is only one task.
-    """
-    everything = np.arange(len(tasks))
-    if fraction == 0:
-        return everything, everything[:0]
-    unknown = next((i for i, task in enumerate(tasks) if task is None), None)
-    if unknown is not None:
-        raise UserError(
-            f"{path}: example {unknown + 1} has no 'task_id', so its siblings are not known and might be trained on. "
-            "Give every row its task's id, or leave out --eval_fraction."
-        )
-    names = sorted({task for task in tasks if task is not None})
-    if len(names) < 2:
-        raise UserError(f"{path}: all examples are of one task; --eval_fraction needs two or more.")
-    random.Random(seed_for(seed, "eval_fraction")).shuffle(names)
-    held_out = set(names[: min(len(names) - 1, max(1, round(fraction * len(names))))])
-    mask = np.asarray([task in held_out for task in tasks])
-    return everything[~mask], everything[mask]

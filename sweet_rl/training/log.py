@@ -25,7 +25,7 @@ class Log:
     """Collects the figures of steps and writes a line from time to time.
 
     Attributes:
-        history: All lines so far: one per logged step, and one per evaluation.
+        history: All lines so far, one per logged step.
 
     Args:
         accelerator: Processes of the training.
@@ -78,11 +78,6 @@ class Log:
             self._steps, self.since = [], now
         self._bar.update()
 
-    def evaluation(self, step: int, means: Mapping[str, float], epoch: float, seconds: float) -> None:
-        """Write a line of an evaluation. Its `seconds` do not count for the speed of the training."""
-        self._write(step, {f"eval_{name}": value for name, value in means.items()} | {"epoch": epoch})
-        self.since += seconds
-
     def close(self) -> None:
         """End the progress bar and the trackers."""
         self._bar.close()
@@ -91,14 +86,9 @@ class Log:
 
     def _write(self, step: int, line: dict[str, Any]) -> None:
         self.history.append(line | {"step": step})
-        self.accelerator.log({_tracked(name): value for name, value in line.items()}, step=step)
+        self.accelerator.log({f"train/{name}": value for name, value in line.items()}, step=step)
         text = ", ".join(f"{name} {line[name]:.4g}" for name in SHOWN if name in line)
-        if text:
-            self._bar.set_postfix_str(text, refresh=False)
-
-
-def _tracked(name: str) -> str:
-    return f"eval/{name.removeprefix('eval_')}" if name.startswith("eval_") else f"train/{name}"
+        self._bar.set_postfix_str(text, refresh=False)
 
 
 def add_to(sums: dict[str, Tensor], figures: Mapping[str, Tensor]) -> None:

@@ -1,9 +1,8 @@
-"""The training loop: batches, loss, backward, checks, step, log, evaluation, checkpoint."""
+"""The training loop: batches, loss, backward, checks, step, log, checkpoint."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +13,12 @@ from torch import Tensor
 
 from sweet_rl.models.log_probs.logps import completion_logps
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.batches import FILLER, divided_batch, step_batches
+from sweet_rl.training.batches import FILLER, divided_batch, epoch_steps, prompt_groups, step_batches
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.engine import Engine
 from sweet_rl.training.examples import Examples
 from sweet_rl.training.log import Log, add_to, means_over_items
 from sweet_rl.training.optimizer import learning_rates
-from sweet_rl.training.order import epoch_steps, prompt_groups
 
 SAME_MODEL = {False: 1e-4, True: 0.2}  # by bf16, in which a text has other numbers at another place of a batch
 """Largest mean |log-prob - reference| per token of equal models."""
@@ -51,7 +49,6 @@ def train(
     model: torch.nn.Module,
     objective: Objective,
     examples: Examples,
-    split: tuple[np.ndarray, np.ndarray],
     engine: Engine,
     log: Log,
     checkpoints: Checkpoints,
@@ -66,8 +63,7 @@ def train(
     Args:
         model: Model to train.
         objective: What is optimised.
-        examples: All examples.
-        split: Indices of the examples to train on and of those to evaluate on, int64 both.
+        examples: The examples to train on.
         engine: How the processes hold the model; its settings are those of the training.
         log: Log of the training.
         checkpoints: Checkpoints of the training.
@@ -77,9 +73,8 @@ def train(
         UserError: A loss or gradient norm that is not finite, or a model that does not begin as its reference.
     """
     settings, accelerator = engine.settings, engine.accelerator
-    trained_on, held_out = split
-    groups, lengths = prompt_groups(examples, trained_on, together), examples.lengths
-    steps_in_epoch = math.ceil(len(trained_on) / settings.train_batch_size)
+    groups, lengths = prompt_groups(examples, together), examples.lengths
+    steps_in_epoch = math.ceil(len(examples) / settings.train_batch_size)
     max_epochs = settings.max_epochs or (math.inf if settings.max_steps else 1)
     steps = int(min(settings.max_steps or math.inf, steps_in_epoch * max_epochs))
     learning_rate = learning_rates(settings, steps)
@@ -118,14 +113,8 @@ def train(
             step += 1
             check_finite(step, {"gradient norm": norm})  # under ZeRO it is known only after the step
 
-            epochs_done = step / steps_in_epoch
             due = step % settings.logging_steps == 0 or step == steps
-            log.step(step, means, due, grad_norm=norm, learning_rate=rate, epoch=epochs_done)
-            by_steps = settings.save_steps and step % settings.save_steps == 0
-            if len(held_out) and (by_steps or step % steps_in_epoch == 0 or step == steps):
-                began = time.perf_counter()
-                held_out_means = evaluate(model, objective, examples, held_out, step, engine)
-                log.evaluation(step, held_out_means, epochs_done, time.perf_counter() - began)
+            log.step(step, means, due, grad_norm=norm, learning_rate=rate, epoch=step / steps_in_epoch)
             if checkpoints.due(step):
                 checkpoints.save(step, log)
     log.close()
@@ -159,34 +148,6 @@ def batch_losses(
     }
     counted = batch["counted"]
     return counted * loss, {name: counted * value for name, value in figures.items()}, outputs
-
-
-@torch.no_grad()
-def evaluate(
-    model: torch.nn.Module, objective: Objective, examples: Examples, held_out: np.ndarray, step: int, engine: Engine
-) -> dict[str, float]:
-    """The means of loss and figures over the held-out examples, each computed once.
-
-    Raises UserError naming the step if the loss is not finite.
-    """
-    accelerator = engine.accelerator
-    processes = accelerator.num_processes
-    micro_size, _ = divided_batch(engine.settings, processes)
-    prompts = examples.prompts
-    by_prompt = sorted(held_out.tolist(), key=lambda i: (prompts[i], i))
-    together = micro_size * processes
-    steps = [by_prompt[start : start + together] for start in range(0, len(by_prompt), together)]
-    sums: dict[str, Tensor] = {}
-    model.eval()
-    for (indices,) in step_batches(steps, micro_size, accelerator.process_index, processes):
-        batch = engine.on_device(collated(objective, indices))
-        loss, figures, _ = batch_losses(model, objective, batch, engine)
-        add_to(sums, figures | {"loss": loss})
-    model.train()
-    del sums["tokens"]
-    means = means_over_items(sums, accelerator)
-    check_finite(step, {"loss of the held-out examples": means["loss"]})
-    return means
 
 
 def check_finite(step: int, figures: Mapping[str, float]) -> None:

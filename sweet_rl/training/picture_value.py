@@ -68,7 +68,7 @@ def encode_picture_pairs(
                     silent = not any(form.chat.encode(parts, None, where)[1])
                     text = None if silent else form.encode(parts, None, size(picture), where, around)
                     encoded[trajectory.id] = text
-            yield Row([encoded[one.id] for one in pair], places, pair[0].task.id, picture=picture)
+            yield Row([encoded[one.id] for one in pair], places, picture=picture)
 
     what = f"pairs of siblings whose rewards are at least {min_gap} apart"
     return encode(rows(), form.chat, data, path, what, counts)
@@ -79,7 +79,7 @@ def picture_objective(examples: Examples, how: ValueSettings, form: VisionFormat
 
     def make_batch(numbers: np.ndarray) -> dict:
         pictures = [examples.pictures[n].read_bytes() for n in numbers]
-        return picture_batch([examples.texts[n] for n in numbers], pictures, form, how.unit)
+        return picture_batch([examples.texts[n] for n in numbers], pictures, form)
 
     return value_preference_objective(examples, how, make_batch)
 
@@ -116,7 +116,7 @@ def train_picture_value(
             draw_pages((t.task.ground_truth for t in graded), folder, pictures)
         examples = encode_picture_pairs(graded, form, folder, pictures.min_gap, data, dataset, around)
         model = training.with_value_head(load_vision_weights(training.weights, training.dtype))
-        training.begin(examples)
+        training.begin()
         if training.is_first:
             form.processor.save_pretrained(save_path)
         counts = {"pairs": len(examples), "texts": len(examples.texts)}

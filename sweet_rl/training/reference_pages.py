@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from pydantic import Field, PositiveFloat
+
 from sweet_rl.rendering.settings import BrowserSettings
-from sweet_rl.runs.cli import UNRECORDED
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.training.settings import check_setting
 
 SMALLEST_PICTURE = 28 * 28  # pixels of one visual token
 
@@ -28,23 +28,16 @@ class PictureSettings(BrowserSettings):
             page. The dataset is then graded frontend trajectories (evaluate_html.py).
         min_gap: Smallest difference between the rewards of two siblings that make a pair of pages.
         max_pixels: Number of pixels to which larger pictures are shrunk; by default as the model's processor does.
-        pages_path: Folder in which the pictures are kept; by default DATASET.pages.
     """
 
     reference_picture: bool = False
-    min_gap: float = 0.1
-    max_pixels: int | None = None
-    pages_path: Annotated[str | None, UNRECORDED] = None
-
-    def __post_init__(self) -> None:
-        check_setting("min_gap", self.min_gap, self.min_gap > 0, "be above 0")
-        smallest = self.max_pixels is None or self.max_pixels >= SMALLEST_PICTURE
-        check_setting("max_pixels", self.max_pixels, smallest, f"be at least {SMALLEST_PICTURE}")
+    min_gap: PositiveFloat = 0.1
+    max_pixels: Annotated[int, Field(ge=SMALLEST_PICTURE)] | None = None
 
 
 def pictures_folder(settings: PictureSettings, dataset: str) -> Path:
-    """Where the pictures of the reference pages are kept: one folder per size of the window."""
-    return Path(settings.pages_path or f"{dataset}.pages") / f"{settings.page_width}x{settings.page_height}"
+    """Where the pictures of the reference pages are kept: DATASET.pages, with one folder per size of the window."""
+    return Path(f"{dataset}.pages") / f"{settings.page_width}x{settings.page_height}"
 
 
 def picture_file(folder: Path, page: str) -> Path:

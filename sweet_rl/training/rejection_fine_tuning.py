@@ -57,7 +57,7 @@ def train_imitation(
             kept = successful(training.read(Trajectory), min_reward, dataset)
             examples = encode_trajectories(kept, chat, data, dataset)
         model = training.trainable(training.load_weights(training.weights))
-        training.begin(examples)
+        training.begin()
         objective = imitation_objective(examples, training.share_prompts(model))
         summary = {"texts" if of_pairs else "trajectories": len(examples)}
         return training.fit(model, objective, examples, summary, chat, together=1)

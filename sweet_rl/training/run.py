@@ -28,7 +28,7 @@ from sweet_rl.training.checkpoints import CHECKPOINTS, Checkpoints, step_of
 from sweet_rl.training.complete import read_inputs, recorded_settings
 from sweet_rl.training.deepspeed import Zero
 from sweet_rl.training.engine import Engine
-from sweet_rl.training.examples import Examples, split_by_task
+from sweet_rl.training.examples import Examples
 from sweet_rl.training.log import Log, tracker_names
 from sweet_rl.training.loop import Objective, train
 from sweet_rl.training.lora import FOLDER, merge_adapter, round_weights, with_adapter
@@ -161,12 +161,8 @@ class Training:
             where = checkpoint or "no checkpoint had been written"
             print(f"{self.save_path}: going on from step {step_of(checkpoint) if checkpoint else 0} ({where})")
 
-    def begin(self, examples: Examples) -> None:
-        """Decide which examples are held out; remove what `overwrite` replaces, now that the inputs are checked.
-
-        Raises UserError if the tasks are not known.
-        """
-        self.split = split_by_task(examples.tasks, self.data.eval_fraction, self.settings.seed, self.dataset)
+    def begin(self) -> None:
+        """Remove what `overwrite` replaces, now that the inputs are checked."""
         if self.overwrite:
             self._open()
 
@@ -187,10 +183,11 @@ class Training:
         log = Log(self.accelerator, self.trackers, self.save_path)
         began = time.perf_counter()
         together = self.settings.max_pairs_per_prompt if together is None else together
-        steps = train(model, objective, examples, self.split, self.engine, log, self.checkpoints, together)
-        summary: dict[str, Any] = {**counts, "held_out": len(self.split[1]), "dropped": dict(examples.counts)}
+        steps = train(model, objective, examples, self.engine, log, self.checkpoints, together)
+        summary: dict[str, Any] = {**counts, "dropped": dict(examples.counts)}
         summary |= {"steps": steps, "seconds": round(time.perf_counter() - began, 1)}
-        summary["last"] = last_figures(log.history)
+        hidden = ("epoch", "step", "learning_rate")
+        summary["last"] = {name: value for name, value in log.history[-1].items() if name not in hidden}
         self._save(model, chat)
         if self.folder is not None:
             lines = "".join(json.dumps(line) + "\n" for line in log.history)
@@ -221,11 +218,3 @@ class Training:
                 round_weights(unwrapped(model), torch.bfloat16)
             save_weights(unwrapped(model), self.save_path, state)
         chat.tokenizer.save_pretrained(self.save_path)
-
-
-def last_figures(history: Sequence[dict]) -> dict[str, Any]:
-    """The figures of the last logged step and of the last evaluation."""
-    last: dict[str, Any] = {}
-    for kind in ("loss", "eval_loss"):
-        last |= next((line for line in reversed(history) if kind in line), {})
-    return {name: value for name, value in last.items() if name not in ("epoch", "step", "learning_rate")}

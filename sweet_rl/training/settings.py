@@ -5,9 +5,10 @@ Nothing here imports torch, so that a script's --help is quick.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from sweet_rl.models.settings import AttentionSettings
 from sweet_rl.runs.cli import UNRECORDED
@@ -16,24 +17,7 @@ from sweet_rl.runs.errors import UserError
 LEARNING_RATE = 2e-7  # the paper, table 5
 LORA_LEARNING_RATE = 5e-6  # of DPO with an adapter in TRL and LLaMA-Factory, where all weights take 5e-7
 
-Bound = tuple[Callable[[Any], bool], str]
-ABOVE_0: Bound = (lambda value: value > 0, "be above 0")
-NOT_NEGATIVE: Bound = (lambda value: value >= 0, "not be negative")
-AT_LEAST_1: Bound = (lambda value: value >= 1, "be at least 1")
-BELOW_1: Bound = (lambda value: 0 <= value < 1, "be at least 0 and below 1")
-
-
-def check_setting(name: str, value: Any, holds: bool, wanted: str) -> None:
-    """Raise UserError naming the flag `name`, unless `holds` or the value is None."""
-    if value is not None and not holds:
-        raise UserError(f"--{name} is {value!r}; it must {wanted}.")
-
-
-def check_settings(settings: Any, bounds: dict[str, Bound]) -> None:
-    """Raise UserError naming the first field that is out of its bounds; None is always allowed."""
-    for name, (holds, wanted) in bounds.items():
-        value = getattr(settings, name)
-        check_setting(name, value, value is None or holds(value), wanted)
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass(frozen=True)
@@ -53,18 +37,15 @@ class PreferenceSettings:
             credit at the turn that earned it (docs/train.md). Loads the reference beside the model.
     """
 
-    beta: float = 0.1
-    nll_loss_coef: float = 0.0
+    beta: PositiveFloat = 0.1
+    nll_loss_coef: NonNegativeFloat = 0.0
     normalize: Literal["turn", "trajectory", "none", "auto"] = "auto"
     mean_log_prob: Annotated[bool, UNRECORDED] = False  # recorded as `normalize` (complete.preference_settings)
-    label_smoothing: float = 0.0
+    label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
     ipo: bool = False
-    kl_coef: float = 0.0
+    kl_coef: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
-        smoothing = (lambda value: 0 <= value < 0.5, "be at least 0 and below 0.5")
-        bounds = {"beta": ABOVE_0, "nll_loss_coef": NOT_NEGATIVE, "kl_coef": NOT_NEGATIVE, "label_smoothing": smoothing}
-        check_settings(self, bounds)
         if self.ipo and self.label_smoothing:
             raise UserError("--label_smoothing is for the log-sigmoid loss; --ipo has none. Give one of them.")
         if self.mean_log_prob and self.normalize not in ("auto", "trajectory"):
@@ -80,23 +61,17 @@ class PreferenceSettings:
 
 @dataclass(frozen=True)
 class ValueSettings:
-    """What a value head learns.
+    """What a value head learns. Every turn of the agent has a value, and a dialogue's score is their sum.
 
     Attributes:
         objective: Loss of the values: preference or classification. preference is Bradley-Terry on pairs, as
             equation 2 with values in place of log-ratios; classification is the cross-entropy of each value as the
             logit of the dialogue's success (the value function of Figure 3a).
-        unit: Unit that has a value: turn or trajectory. With turn, every turn of the agent has one, and a dialogue's
-            score is their sum; with trajectory, there is one value at the dialogue's end.
         beta: Scale of the values in the preference loss.
     """
 
     objective: Literal["preference", "classification"] = "preference"
-    unit: Literal["turn", "trajectory"] = "turn"
-    beta: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_settings(self, {"beta": ABOVE_0})
+    beta: PositiveFloat = 1.0
 
 
 @dataclass(frozen=True)
@@ -108,18 +83,11 @@ class DataSettings:
         max_len: Largest number of tokens of a text. No text is ever cut: examples with a longer one are left out, and
             counted.
         max_samples: Number of records to read from the beginning of the dataset; all by default.
-        eval_fraction: Share of the tasks that are held out with all their examples. They are evaluated at each epoch's
-            end and every --save_steps steps.
     """
 
     response_template: str | None = None
-    max_len: int | None = None
-    max_samples: int | None = None
-    eval_fraction: float = 0.0
-
-    def __post_init__(self) -> None:
-        at_least_2 = (lambda value: value >= 2, "be at least 2")
-        check_settings(self, {"eval_fraction": BELOW_1, "max_samples": AT_LEAST_1, "max_len": at_least_2})
+    max_len: PositiveInt | None = None
+    max_samples: PositiveInt | None = None
 
 
 @dataclass(frozen=True)
@@ -157,54 +125,38 @@ class TrainingSettings(AttentionSettings):
         save_minutes: Minutes between checkpoints by time, or none. Only the newest checkpoint is kept.
         logging_steps: Number of optimiser steps between lines of the log.
         report_to: Services that get the figures: none, tensorboard, wandb, or several separated by commas.
-        seed: Random seed of the order of the examples, the held-out tasks and new weights.
+        seed: Random seed of the order of the examples and of new weights.
     """
 
-    learning_rate: float | None = None
-    min_learning_rate_ratio: float = 0.1
-    adam_betas: tuple[float, ...] = (0.9, 0.95)
-    max_epochs: int | None = None
-    max_steps: int | None = None
-    train_batch_size: int = 8
-    micro_train_batch_size: Annotated[int | None, UNRECORDED] = None
-    max_pairs_per_prompt: int = 4
-    warmup_ratio: float = 0.03
-    weight_decay: float = 0.0
-    max_norm: float = 1.0
+    learning_rate: PositiveFloat | None = None
+    min_learning_rate_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
+    adam_betas: Annotated[tuple[Share, ...], Field(min_length=2, max_length=2)] = (0.9, 0.95)
+    max_epochs: PositiveInt | None = None
+    max_steps: PositiveInt | None = None
+    train_batch_size: PositiveInt = 8
+    micro_train_batch_size: Annotated[PositiveInt | None, UNRECORDED] = None
+    max_pairs_per_prompt: PositiveInt = 4
+    warmup_ratio: Share = 0.03
+    weight_decay: NonNegativeFloat = 0.0
+    max_norm: NonNegativeFloat = 1.0
     bf16: bool = False
     gradient_checkpointing: Annotated[bool, UNRECORDED] = False
-    zero_stage: int | None = None
+    zero_stage: Literal[0, 1, 2, 3] | None = None
     adam_offload: Annotated[bool, UNRECORDED] = False
-    lora_rank: int | None = None
-    lora_alpha: float | None = None
-    lora_dropout: float = 0.0
-    target_modules: tuple[str, ...] = ("all-linear",)
+    lora_rank: PositiveInt | None = None
+    lora_alpha: PositiveFloat | None = None
+    lora_dropout: Share = 0.0
+    target_modules: Annotated[tuple[str, ...], Field(min_length=1)] = ("all-linear",)
     load_in_4bit: bool = False
     save_steps: Annotated[int | None, UNRECORDED] = None
-    save_minutes: Annotated[float | None, UNRECORDED] = 10.0
-    logging_steps: Annotated[int, UNRECORDED] = 10
+    save_minutes: Annotated[PositiveFloat | None, UNRECORDED] = 10.0
+    logging_steps: Annotated[PositiveInt, UNRECORDED] = 10
     report_to: Annotated[str, UNRECORDED] = "none"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        counts = ("max_epochs", "max_steps", "train_batch_size", "micro_train_batch_size", "max_pairs_per_prompt")
-        above_0 = ("learning_rate", "lora_alpha", "save_minutes")
-        check_settings(
-            self,
-            dict.fromkeys((*counts, "logging_steps", "lora_rank"), AT_LEAST_1)
-            | dict.fromkeys(above_0, ABOVE_0)
-            | {"weight_decay": NOT_NEGATIVE, "max_norm": NOT_NEGATIVE, "lora_dropout": BELOW_1, "warmup_ratio": BELOW_1}
-            | {
-                "save_steps": (lambda value: value == -1 or value >= 1, "be at least 1, or none"),
-                "adam_betas": (
-                    lambda value: len(value) == 2 and all(0 <= beta < 1 for beta in value),
-                    "be two numbers, each at least 0 and below 1: 0.9,0.95",
-                ),
-                "min_learning_rate_ratio": (lambda value: 0 <= value <= 1, "be at least 0 and at most 1"),
-                "target_modules": (lambda value: len(value) > 0, "name a layer"),
-                "zero_stage": (lambda value: value in (0, 1, 2, 3), "be 0, 1, 2 or 3"),
-            },
-        )
+        if self.save_steps is not None and self.save_steps != -1 and self.save_steps < 1:
+            raise UserError(f"--save_steps is {self.save_steps}; it must be at least 1, or none.")
         if self.save_steps == -1:
             object.__setattr__(self, "save_steps", None)
         if self.adam_offload and not self.zero_stage:

@@ -48,11 +48,11 @@ def value_objective(examples: Examples, how: ValueSettings, share: bool) -> Obje
     """Bradley-Terry on pairs, or cross-entropy on dialogues."""
     if how.objective == "preference":
         return value_preference_objective(
-            examples, how, lambda numbers: value_batch([examples.texts[n] for n in numbers], share, unit=how.unit)
+            examples, how, lambda numbers: value_batch([examples.texts[n] for n in numbers], share)
         )
 
     def collate(indices: list[int]) -> dict[str, Any]:
-        batch = value_batch([examples.texts[i] for i in examples.rows[indices, 0]], share, unit=how.unit)
+        batch = value_batch([examples.texts[i] for i in examples.rows[indices, 0]], share)
         return batch | {"labels": torch.tensor([examples.labels[i] for i in indices]), "items": len(indices)}
 
     def losses(values: torch.Tensor, batch: dict) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -115,6 +115,6 @@ def train_value(
             check_both_classes(examples.labels, dataset)
             counts = {"trajectories": len(examples), "successes": int(sum(examples.labels))}
         model = training.with_value_head(training.load_weights(training.weights))
-        training.begin(examples)
+        training.begin()
         objective = value_objective(examples, how, training.share_prompts(model))
         return training.fit(model, objective, examples, counts, chat)

@@ -113,11 +113,9 @@ class VisionFormat:
         }
 
 
-def picture_batch(
-    texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat, unit: str
-) -> dict[str, Any]:
+def picture_batch(texts: Sequence[EncodedText], pictures: Sequence[bytes], form: VisionFormat) -> dict[str, Any]:
     """A `value_batch` with one text per row, each behind its picture. The model computes the positions (M-RoPE)."""
-    batch = value_batch(texts, share=False, unit=unit)
+    batch = value_batch(texts, share=False)
     del batch["position_ids"]
     return batch | {"model_inputs": form.model_inputs(pictures, batch["input_ids"])}
 

@@ -375,7 +375,7 @@ class PreferencePair(_Record):
         chosen: the preferred text; a string (released files) is split into parts with a response template.
         rejected: the other text.
         tokenizer: fingerprint of the tokenizer of the parts' token ids.
-        task_id: the task of the pair, so that training can hold out whole tasks.
+        task_id: the task of the pair.
     """
 
     chosen: Annotated[list[Part] | str, AsRead]

@@ -12,7 +12,7 @@ from sweet_rl.models.base import ModelError, Sampling
 from sweet_rl.models.openai_server import OpenAIServer
 from sweet_rl.models.server import Server
 from sweet_rl.runs.errors import UserError
-from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, in_turn, refusal
+from tests.support.api_server import MODEL, ApiServer, Reply, chat_reply, refusal
 from tests.support.command_line import free_port
 
 KEY = "sk-very-secret"

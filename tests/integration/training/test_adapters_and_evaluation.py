@@ -13,14 +13,14 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from sweet_rl.models.log_probs.attention import share_prompts
-from sweet_rl.models.log_probs.logps import completion_logps, score_texts
+from sweet_rl.models.log_probs.logps import score_texts
 from sweet_rl.models.log_probs.value_head import load_value_model
 from sweet_rl.models.weights import load_frozen, load_weights
 from sweet_rl.runs.cli import arguments, parse
 from sweet_rl.runs.records import PreferencePair, read_records
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.dpo import preference_objective
-from sweet_rl.training.examples import encode_pairs, split_by_task
+from sweet_rl.training.examples import encode_pairs
 from sweet_rl.training.log import Log
 from sweet_rl.training.loop import train as train_loop
 from sweet_rl.training.run import make_engine
@@ -47,7 +47,8 @@ def adapted(tiny_chat_model, pairs, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("adapted") / "out"
     train(
         pretrain=tiny_chat_model, dataset=str(pairs), save_path=str(folder), learning_rate=1e-2, max_epochs=3,
-        train_batch_size=8, logging_steps=1, eval_fraction=0.2, save_steps=4, lora_rank=4,
+        train_batch_size=8, logging_steps=1, lora_rank=4,
+        report_to="tensorboard",
     )  # fmt: skip
     return folder
 
@@ -55,7 +56,7 @@ def adapted(tiny_chat_model, pairs, tmp_path_factory) -> Path:
 def test_an_adapter_learns_and_is_saved_by_itself_and_merged(adapted, tiny_chat_model):
     from peft import PeftModel
 
-    lines = [line for line in log_of(adapted) if "loss" in line]
+    lines = log_of(adapted)
     assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-3), "the policy starts as the reference"
     assert lines[-1]["loss"] < 0.9 * lines[0]["loss"]
     merged = AutoModelForCausalLM.from_pretrained(adapted)
@@ -70,24 +71,12 @@ def test_an_adapter_learns_and_is_saved_by_itself_and_merged(adapted, tiny_chat_
     assert sum(p.numel() for n, p in both.named_parameters() if "lora" in n) < 0.2 * merged.num_parameters()
 
 
-def test_held_out_tasks_are_evaluated_every_save_steps_and_at_each_epochs_end(
-    adapted, tiny_chat_model, tiny_chat, pairs
-):
-    history = log_of(adapted)
-    evaluations = {line["step"]: line["eval_loss"] for line in history if "eval_loss" in line}
-    assert set(evaluations) == {4, 8, 12}
-    assert {"eval_margin", "eval_accuracy", "eval_chosen_reward", "eval_rejected_reward"} <= history[-1].keys()
-    assert json.loads((adapted / "manifest.json").read_text())["summary"]["held_out"] == 8
-
-    examples = encode_pairs(read_records(pairs, PreferencePair), tiny_chat, DataSettings())
-    _, held_out = split_by_task(examples.tasks, 0.2, 0)
-    reference = score_texts(load_frozen(tiny_chat_model, device="cpu"), examples.texts)
-    model = load_frozen(str(adapted), device="cpu")
-    share_prompts(model)
-    objective = preference_objective(examples, reference, PreferenceSettings())
-    batch = objective.collate(held_out.tolist())
-    loss, _ = objective.losses(completion_logps(model, batch), batch)
-    assert loss.item() / len(held_out) == pytest.approx(evaluations[12], abs=1e-5)
+def test_the_log_has_what_one_looks_at(adapted):
+    lines = log_of(adapted)
+    wanted = {"margin", "accuracy", "chosen_reward", "rejected_reward", "grad_norm", "tokens_per_second", "memory_gb"}
+    assert all(wanted <= line.keys() for line in lines)
+    assert all(line["tokens_per_second"] > 0 and line["memory_gb"] > 0 for line in lines)
+    assert list((adapted / "tensorboard").rglob("events.out.tfevents.*"))
 
 
 def test_a_value_head_is_trained_whole_beside_an_adapter(tiny_chat_model, pairs, tmp_path):
@@ -108,7 +97,6 @@ def test_a_trainings_losses_and_weights_are_those_of_the_plain_way_step_by_step(
     examples = encode_pairs(read_records(pairs, PreferencePair), tiny_chat, DataSettings())
     frozen = load_frozen(tiny_chat_model, torch.float64, "cpu")
     reference = [values.astype(np.float64) for values in score_texts(frozen, examples.texts)]
-    split = split_by_task(examples.tasks, 0.0, 0)
     losses, weights = [], []
     repeated = 8 - len(np.unique(examples.rows[:4]))
     for shared in (True, False):
@@ -119,7 +107,7 @@ def test_a_trainings_losses_and_weights_are_those_of_the_plain_way_step_by_step(
         objective = preference_objective(examples, reference, how, shared and share_prompts(policy))
         log = Log(engine.accelerator, [], tmp_path)
         assert len(objective.collate([0, 1, 2, 3])["input_ids"]) == (1 if shared else 8 - repeated)
-        train_loop(policy, objective, examples, split, engine, log, Checkpoints(tmp_path, loop, engine), together=4)
+        train_loop(policy, objective, examples, engine, log, Checkpoints(tmp_path, loop, engine), together=4)
         losses.append([line["loss"] for line in log.history])
         weights.append(policy.state_dict())
     assert len(losses[0]) == 5

@@ -11,7 +11,7 @@ import torch
 from sweet_rl.runs.errors import UserError
 from sweet_rl.training import loop
 from tests.integration.training.test_train_dpo import train
-from tests.support.command_line import read_rows, write_rows
+from tests.support.command_line import write_rows
 from tests.support.tiny_models import EOS, save_tiny_chat_model
 
 
@@ -77,17 +77,3 @@ def test_a_step_with_nan_stops_the_training_and_it_goes_on_from_the_last_checkpo
     assert saved_step(tmp_path) == "checkpoint-2" and not (tmp_path / "model.safetensors").exists()
     train(**flags)
     assert "going on from step 2" in capsys.readouterr().out and (tmp_path / "model.safetensors").exists()
-
-
-def test_held_out_examples_with_nan_stop_the_training(flags, tmp_path, monkeypatch):
-    rows = [row | {"task_id": str(i)} for i, row in enumerate(read_rows(Path(flags["dataset"])))]
-    path = write_rows(tmp_path / "pairs.jsonl", rows)
-    losses = loop.batch_losses
-
-    def nan_in_evaluation(*arguments):
-        loss, *others = losses(*arguments)
-        return (loss if torch.is_grad_enabled() else loss * torch.nan, *others)
-
-    monkeypatch.setattr(loop, "batch_losses", nan_in_evaluation)
-    with pytest.raises(UserError, match="step 1: the loss of the held-out examples is nan"):
-        train(**flags | {"dataset": str(path), "save_path": str(tmp_path / "out"), "eval_fraction": 0.3})

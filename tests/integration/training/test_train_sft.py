@@ -12,7 +12,6 @@ from transformers import AutoModelForCausalLM
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.cli import arguments
 from sweet_rl.runs.errors import UserError
-from sweet_rl.runs.hub import FILES, REPOSITORY
 from tests.support.command_line import read_rows, write_rows
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "train_sft.py"

@@ -13,6 +13,7 @@ from sweet_rl.training.bradley_terry import (
     log_ratios,
     nll_loss,
     preference_losses,
+    token_weights,
     value_preference_losses,
 )
 from sweet_rl.training.rejection_fine_tuning import imitation_losses
@@ -109,3 +110,19 @@ def test_classification_is_the_cross_entropy_of_every_turn_averaged_by_dialogue(
 def test_imitation_counts_every_token_the_same():
     loss, metrics = imitation_losses(torch.tensor([-1.0, -2.0, -4.0]))
     assert loss.item() == metrics["nll"].item() == 7
+
+
+# Text 0: turns of 1 and 3 tokens. Text 1: one turn of 2 tokens.
+TEXT = torch.tensor([0, 0, 0, 0, 1, 1])
+TURN = torch.tensor([0, 1, 1, 1, 2, 2])
+THIRD = 1 / 3
+
+
+@pytest.mark.parametrize("normalize, expected", [
+    ("turn", [1, THIRD, THIRD, THIRD, 0.5, 0.5]),
+    ("trajectory", [0.25, 0.25, 0.25, 0.25, 0.5, 0.5]),
+    ("none", [1, 1, 1, 1, 1, 1]),
+])  # fmt: skip
+def test_a_token_counts_one_over_the_length_of_its_turn_or_of_its_dialogue_or_whole(normalize, expected):
+    weights = token_weights(TEXT, TURN, normalize, torch.float64)
+    torch.testing.assert_close(weights, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-15)

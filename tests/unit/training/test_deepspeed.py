@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process, show_locks
+from sweet_rl.training.deepspeed import deepspeed_config, name_lone_process
 from sweet_rl.training.settings import TrainingSettings
 
 
@@ -46,13 +46,3 @@ def test_the_configuration_says_what_the_settings_say():
     config = deepspeed_config(TrainingSettings(zero_stage=3, bf16=True, max_norm=0.5), micro=2, accumulated=4)
     assert config["bf16"] == {"enabled": True} and config["gradient_clipping"] == 0.5
     assert (config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"]) == (2, 4)
-
-
-def test_the_lock_that_a_killed_compilation_left_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
-    show_locks()
-    assert capsys.readouterr().out == ""
-    (tmp_path / "shm_comm").mkdir()
-    (tmp_path / "shm_comm" / "lock").touch()
-    show_locks()
-    assert f"{tmp_path}/shm_comm/lock" in capsys.readouterr().out

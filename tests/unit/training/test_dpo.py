@@ -16,7 +16,7 @@ def test_a_batch_holds_each_text_once_with_its_own_reference():
 
     texts = [text(1, 2), text(1, 3, 4), text(1, 5)]
     reference = [np.asarray([-0.1]), np.asarray([-0.2, -0.3]), np.asarray([-0.4])]
-    examples = Examples(texts, np.asarray([[2, 1], [0, 1], [2, 0]]), [None] * 3)
+    examples = Examples(texts, np.asarray([[2, 1], [0, 1], [2, 0]]))
     collate = preference_objective(examples, reference, PreferenceSettings()).collate
     batch = collate([0, 2])
     assert batch["pairs"].tolist() == [[2, 1], [2, 0]] and batch["items"] == 2

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sweet_rl.method.privileged_information import with_hint
 from sweet_rl.models.texts.chat import ChatFormat
@@ -22,7 +19,6 @@ from sweet_rl.training.examples import (
     encode_pairs,
     encode_replies,
     encode_trajectories,
-    split_by_task,
     successful,
 )
 from sweet_rl.training.settings import DataSettings
@@ -60,33 +56,10 @@ def test_what_is_too_long_and_what_is_equal_is_left_out_and_counted(chat):
     same = PreferencePair(conversation(chat, "yes"), conversation(chat, "yes"), id="same")
     long = PreferencePair(conversation(chat, "z" * 200), conversation(chat, "no"), id="long")
     examples = encode_pairs([good, same, long], chat, DataSettings(max_len=60))
-    assert examples.counts == {DROPPED: 1, EQUAL: 1} and len(examples) == 1 and examples.tasks == ["t"]
+    assert examples.counts == {DROPPED: 1, EQUAL: 1} and len(examples) == 1
     untrained = PreferencePair([{"text": "a", "train": False}], conversation(chat, "no"), id="odd one")
     with pytest.raises(UserError, match="odd one.*chosen"):
         encode_pairs([good, untrained], chat, DataSettings())
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.integers(0, 8), min_size=2, max_size=60), st.floats(0.01, 0.99), st.integers(0, 3))
-def test_siblings_never_stand_on_both_sides(tasks, fraction, seed):
-    names = [f"t{task}" for task in tasks]
-    if len(set(names)) < 2:
-        return
-    train, held_out = split_by_task(names, fraction, seed)
-    assert sorted([*train, *held_out]) == list(range(len(names)))
-    assert not {names[i] for i in train} & {names[i] for i in held_out}
-    assert len(train) and len(held_out)
-    again = split_by_task(names, fraction, seed)
-    assert np.array_equal(train, again[0])
-
-
-def test_no_fraction_holds_out_nothing_and_an_unknown_task_is_refused():
-    train, held_out = split_by_task([None, None], 0.0, 0)
-    assert train.tolist() == [0, 1] and len(held_out) == 0
-    with pytest.raises(UserError, match="example 2 has no 'task_id'"):
-        split_by_task(["a", None], 0.5, 0)
-    with pytest.raises(UserError, match="one task"):
-        split_by_task(["a", "a"], 0.5, 0)
 
 
 def trajectory(number: int, reward: float | None, **fields) -> Trajectory:
@@ -130,7 +103,7 @@ def test_the_hint_stands_before_a_dialogue_and_only_reward_1_is_a_success(chat):
     rows = [trajectory(0, 1.0), trajectory(1, 0.99)]
     examples = encode_trajectories(rows, chat, DataSettings(), hint=with_hint)
     assert all("In light that the final answer is: the solution." in text_of(chat, text) for text in examples.texts)
-    assert examples.labels == [1.0, 0.0] and examples.tasks == ["t0", "t1"]
+    assert examples.labels == [1.0, 0.0]
     assert examples.lengths == [len(text) for text in examples.texts]
     (text,) = encode_trajectories(rows[:1], chat, DataSettings()).texts
     assert "In light" not in text_of(chat, text)

@@ -1,4 +1,4 @@
-"""The loop's sums over items: steps, held-out examples, the log and the first step, on examples that are numbers."""
+"""The loop's sums over items: steps, the log and the first step, on examples that are numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from sweet_rl.runs.errors import UserError
-from sweet_rl.training.batches import FILLER
+from sweet_rl.training.batches import FILLER, epoch_steps, prompt_groups
 from sweet_rl.training.checkpoints import Checkpoints
 from sweet_rl.training.log import Log, means_over_items
 from sweet_rl.training.loop import Objective, batch_losses, collated, train
-from sweet_rl.training.order import epoch_steps, prompt_groups
 from sweet_rl.training.run import make_engine
 from sweet_rl.training.settings import TrainingSettings
 from tests.support.tiny_models import tiny_model
@@ -26,6 +25,9 @@ class Numbers:
     """Example i has the loss i, prompt i % 3 and length 10 + i."""
 
     count: int
+
+    def __len__(self) -> int:
+        return self.count
 
     @property
     def prompts(self) -> list[bytes]:
@@ -54,7 +56,7 @@ OBJECTIVE = Objective(
 def run(tmp_path):
     """Trains on numbers and returns the lines of the log and the indices of each batch in their order."""
 
-    def run(train_on=range(12), held_out=(), objective=OBJECTIVE, together=1, model=None, **settings):
+    def run(count=12, objective=OBJECTIVE, together=1, model=None, **settings):
         seen: list[list[int]] = []
         collate_them = objective.collate
 
@@ -63,19 +65,18 @@ def run(tmp_path):
             return collate_them(indices)
 
         how = TrainingSettings(**{"train_batch_size": 4, "micro_train_batch_size": 2, **settings})
-        split = tuple(np.asarray(side, dtype=np.int64) for side in (train_on, held_out))
         engine = make_engine(how)
         log = Log(engine.accelerator, [], tmp_path)
         objective = dataclasses.replace(objective, collate=collate_seen)
         checkpoints = Checkpoints(tmp_path, how, engine)
-        train(model or tiny_model("llama"), objective, Numbers(13), split, engine, log, checkpoints, together)
+        train(model or tiny_model("llama"), objective, Numbers(count), engine, log, checkpoints, together)
         return log.history, seen
 
     return run
 
 
 def test_a_steps_loss_is_the_mean_over_its_items_and_a_line_has_means_since_the_last_one(run):
-    lines, batches = run(range(1, 12), logging_steps=2)
+    lines, batches = run(11, logging_steps=2)
     assert [line["step"] for line in lines] == [2, 3] and [line["epoch"] for line in lines] == [2 / 3, 1]
     assert sorted(len(batch) for batch in batches) == [1, 2, 2, 2, 2, 2]
     steps = [sum(batches[at : at + 2], []) for at in (0, 2, 4)]
@@ -86,13 +87,6 @@ def test_a_steps_loss_is_the_mean_over_its_items_and_a_line_has_means_since_the_
     )
     assert all(line["tokens_per_second"] > 0 and line["memory_gb"] > 0 for line in lines)
     assert not {"items", "tokens"} & lines[0].keys()
-
-
-def test_held_out_examples_count_once_each_whatever_the_batches(run):
-    lines, batches = run(range(6), (6, 7, 8, 9, 12))
-    assert lines[-1]["eval_loss"] == pytest.approx(np.mean([6, 7, 8, 9, 12]))
-    assert lines[-1]["eval_double"] == pytest.approx(2 * lines[-1]["eval_loss"]) and lines[-1]["step"] == 2
-    assert sum(batches[4:], []) == [6, 9, 12, 7, 8]  # by prompt
 
 
 def test_an_example_that_only_fills_up_a_process_counts_nowhere():
@@ -116,7 +110,7 @@ def test_a_model_that_does_not_begin_as_its_reference_is_not_trained(run):
         )
         how = {"train_batch_size": 2, "learning_rate": 1.0, **settings}
         try:
-            run([5, 7], objective=objective, model=model, **how)
+            run(2, objective=objective, model=model, **how)
         finally:
             moved.append(not torch.equal(model.lm_head.weight, before))
 
@@ -131,8 +125,8 @@ def test_a_model_that_does_not_begin_as_its_reference_is_not_trained(run):
 
 def test_the_order_is_that_of_the_seed_and_the_epoch_with_equal_prompts_together(run):
     _, batches = run(together=4, max_epochs=2, micro_train_batch_size=None)
-    groups = prompt_groups(Numbers(13), np.arange(12), 4)
-    epochs = [epoch_steps(groups, Numbers(13).lengths, 4, 0, epoch) for epoch in (0, 1)]
+    groups = prompt_groups(Numbers(12), 4)
+    epochs = [epoch_steps(groups, Numbers(12).lengths, 4, 0, epoch) for epoch in (0, 1)]
     expected = [step.tolist() for steps in epochs for step in steps]
     assert batches == expected and expected[:3] != expected[3:]
     assert all(len({i % 3 for i in batch}) == 1 for batch in batches)
@@ -140,13 +134,12 @@ def test_the_order_is_that_of_the_seed_and_the_epoch_with_equal_prompts_together
 
 def test_a_training_of_some_steps_goes_through_the_examples_as_often_as_it_takes(run):
     how = {"micro_train_batch_size": None, "logging_steps": 1}
-    lines, batches = run(range(7), (7,), max_steps=5, **how)
-    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5]
-    assert [line["step"] for line in lines if "eval_loss" in line] == [2, 4, 5]
+    lines, batches = run(7, max_steps=5, **how)
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]
     for limits in ({"max_epochs": 2, "max_steps": 5}, {"max_epochs": 5, "max_steps": 4}, {"max_epochs": 2}):
-        assert max(line["step"] for line in run(range(7), **limits, **how)[0]) == 4
-    _, whole = run(range(7), (7,), max_epochs=3, **how)
-    assert batches[:-1] == whole[: len(batches) - 1]  # up to the last evaluation, which comes a step earlier
+        assert max(line["step"] for line in run(7, **limits, **how)[0]) == 4
+    _, whole = run(7, max_epochs=3, **how)
+    assert batches == whole[: len(batches)]
 
 
 def test_figures_that_are_not_finite_stop_a_step_before_it_moves_a_weight(run):
@@ -154,7 +147,7 @@ def test_figures_that_are_not_finite_stop_a_step_before_it_moves_a_weight(run):
     before = model.lm_head.weight.detach().clone()
     infinite = dataclasses.replace(OBJECTIVE, outputs=lambda model, batch: model.lm_head.weight.sum()[None] * torch.inf)
     with pytest.raises(UserError, match="step 1: the loss is"):
-        run([5, 7], objective=infinite, train_batch_size=2, model=model, learning_rate=1.0)
+        run(2, objective=infinite, train_batch_size=2, model=model, learning_rate=1.0)
     assert torch.equal(model.lm_head.weight, before)
 
 

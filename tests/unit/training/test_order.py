@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweet_rl.training.order import epoch_steps
+from sweet_rl.training.batches import epoch_steps
 
 
 def alone(count: int) -> list[np.ndarray]:

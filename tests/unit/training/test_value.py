@@ -24,33 +24,29 @@ def text(*ids: int) -> EncodedText:
 
 
 TEXTS = [text(1, 2, 3, 4), text(1, 5, 6, 7), text(9, 2, 3, 4)]
-DIALOGUES = Examples(TEXTS, np.arange(3)[:, None], ["a", "a", "b"], labels=[1.0, 0.0, 1.0])
-PAIRS = Examples(TEXTS, np.asarray([[2, 1], [0, 1]]), ["a", "a"])
+DIALOGUES = Examples(TEXTS, np.arange(3)[:, None], labels=[1.0, 0.0, 1.0])
+PAIRS = Examples(TEXTS, np.asarray([[2, 1], [0, 1]]))
 
 
-@pytest.mark.parametrize("unit, values", [("turn", 2), ("trajectory", 1)])
-def test_dialogues_have_their_labels_and_a_value_per_unit(unit, values):
-    objective = value_objective(DIALOGUES, ValueSettings("classification", unit), share=False)
+def test_dialogues_have_their_labels_and_a_value_per_turn():
+    objective = value_objective(DIALOGUES, ValueSettings("classification"), share=False)
     batch = objective.collate([2, 1])
     assert batch["labels"].tolist() == [1, 0] and batch["items"] == 2
-    assert batch["text_of_value"].tolist() == sorted([0, 1] * values)
+    assert batch["text_of_value"].tolist() == [0, 0, 1, 1]
     assert batch["input_ids"].tolist() == [[9, 2, 3, 4], [1, 5, 6, 7]]
-    loss, _ = objective.losses(torch.zeros(2 * values), batch)
+    loss, _ = objective.losses(torch.zeros(4), batch)
     assert loss.item() == pytest.approx(2 * math.log(2))
 
 
-@pytest.mark.parametrize("unit", ["turn", "trajectory"])
-def test_pairs_name_the_texts_of_their_batch_and_scores_are_scaled_by_beta(unit):
-    objective = value_objective(PAIRS, ValueSettings("preference", unit, beta=0.5), share=True)
+def test_pairs_name_the_texts_of_their_batch_and_scores_are_scaled_by_beta():
+    objective = value_objective(PAIRS, ValueSettings("preference", beta=0.5), share=True)
     batch = objective.collate([0])
     assert batch["pairs"].tolist() == [[1, 0]] and batch["items"] == 1
-    count = len(batch["text_of_value"])
-    assert count == (4 if unit == "turn" else 2)
+    assert len(batch["text_of_value"]) == 4
     values = torch.where(batch["text_of_value"] == 1, 1.0, -1.0)
     loss, figures = objective.losses(values, batch)
-    margin = 0.5 * count
-    assert figures["margin"].item() == pytest.approx(margin)
-    assert loss.item() == pytest.approx(math.log(1 + math.exp(-margin)))
+    assert figures["margin"].item() == pytest.approx(0.5 * 4)
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(-2)))
 
 
 def test_imitation_counts_trained_tokens():

@@ -52,7 +52,7 @@ def test_values_are_those_of_the_head_on_the_mean_of_all_visual_and_text_tokens(
         form.encode(form.chat.dialogue(dialogue(*said)), None, size, "here", AROUND)
         for said, size in zip(saids, sizes, strict=True)
     ]
-    batch = picture_batch(texts, pictures, form, "turn")
+    batch = picture_batch(texts, pictures, form)
     found = turn_values(model, batch)
     expected = []
     for text, picture in zip(texts, pictures, strict=True):
