@@ -45,15 +45,16 @@ def with_adapter(
         modules_to_save=heads,
         task_type="CAUSAL_LM",
     )
-    shared = model.get_input_embeddings().weight if model.config.get_text_config().tie_word_embeddings else None
-    adapted: Any = get_peft_model(model, config)
+    whole: Any = model
+    shared = whole.get_input_embeddings().weight if whole.config.get_text_config().tie_word_embeddings else None
+    adapted: Any = get_peft_model(whole, config)
     for module in adapted.modules():
         if isinstance(module, BaseTunerLayer):
             layer: Any = module
             if layer.get_base_layer().weight is shared:
                 raise UserError(
-                    "--target_modules names the embeddings or the head, which are one matrix in this model: a merged model would "
-                    "change both. Name other layers, or leave the flag out."
+                    "--target_modules names the embeddings or the head, which are one matrix in this model: a merged "
+                    "model would change both. Name other layers, or leave the flag out."
                 )
             layer.cast_input_dtype_enabled = not autocast
     return adapted
