@@ -126,7 +126,7 @@ class RowAttention:
 
     @cached_property
     def block_mask(self) -> Any:
-        """FlexAttention's BlockMask, for rows that are padded to a multiple of BLOCK tokens; made once for all layers."""
+        """FlexAttention's BlockMask, made once for all layers, for rows padded to a multiple of BLOCK."""
         from torch.nn.attention.flex_attention import create_block_mask
 
         rows, length = self.blocks.shape

@@ -74,8 +74,8 @@ def parts_from_text(text: str, markup: Markup) -> list[Part]:
     if text.count(markup.header) > 1 and markup.eos not in text:
         raise UserError(
             f"the text {text[:60]!r}... has {markup.header!r} several times and never {markup.eos!r}, so the ends of "
-            "the agent's turns are not known. Write the pairs from their dialogues by evaluate_code.py --tokenizer, with "
-            "a model that has this markup."
+            "the agent's turns are not known. Write the pairs from their dialogues by evaluate_code.py --tokenizer, "
+            "with a model that has this markup."
         )
     parts: list[Part] = []
     if markup.bos and markup.bos in text.partition(markup.header)[0]:
