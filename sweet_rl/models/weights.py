@@ -70,6 +70,18 @@ def check_length(tokens: int, context: int | None, where: str, remedy: str = "")
         raise UserError(f"{where}: {tokens} tokens, but the context of the model has {context}. {remedy}".rstrip())
 
 
+def check_whole(name: str | Path) -> None:
+    """Raise UserError if the configuration cannot be read, or the model is an adapter or has a cut file of weights."""
+    from safetensors import SafetensorError, safe_open
+
+    load_config(name)
+    for file in sorted(Path(model_path(str(name))).glob("*.safetensors")):
+        try:
+            safe_open(file, "pt")
+        except (SafetensorError, OSError) as error:
+            raise _cannot_load(name, f"{file.name}: {error}") from error
+
+
 def load_weights(
     name: str | Path,
     dtype: torch.dtype | str | None = None,

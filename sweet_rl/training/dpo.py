@@ -14,7 +14,7 @@ from sweet_rl.models.log_probs.divergence import logps_and_kl
 from sweet_rl.models.log_probs.logps import ROW_TOKENS
 from sweet_rl.models.log_probs.rows import lay_out
 from sweet_rl.models.texts.chat import ChatFormat
-from sweet_rl.models.weights import model_input, model_path
+from sweet_rl.models.weights import check_whole, model_input, model_path
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.records import PreferencePair
 from sweet_rl.training.bradley_terry import kl_penalty, preference_losses
@@ -98,6 +98,8 @@ def train_preferences(
         if frozen != weights:
             chat.check_vocabulary(frozen, "--ref_pretrain")
         examples = encode_pairs(training.read(PreferencePair), chat, data, dataset)
+        for path in {weights, frozen}:
+            check_whole(path)
         training.begin()
         if settings.lora_rank and frozen == weights and settings.plain:
             model = training.load_weights(weights)  # loaded once: without the adapter it is the reference

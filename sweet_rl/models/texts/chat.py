@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
-from itertools import pairwise
 from os.path import commonprefix
 from pathlib import Path
 from typing import Any
@@ -89,7 +88,6 @@ class ChatFormat:
         self._template = _dated(tokenizer.get_chat_template(), self.name)
         self._markup_between = lru_cache(maxsize=4096)(self._render_markup)
         self._tokenized = lru_cache(maxsize=512)(self._tokenize)
-        self._piece = lru_cache(maxsize=4096)(self._tokenize_piece)
         ids = tokenizer.get_vocab()
         self.vocabulary = vocabulary or max(ids.values()) + 1
         self.fingerprint = hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()[:16]
@@ -403,22 +401,7 @@ class ChatFormat:
                 )
 
     def _tokenize(self, before: str, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """The ids of a text that continues `before`, and where each token starts and ends in it.
-
-        No token reaches across the beginning of a special token, so what is between two of them is tokenised once for
-        all texts. (Some special tokens take the white space before them.)
-        """
-        found = (match.start() for match in self._special.finditer(text))
-        cuts = [0, *(place for place in found if place and not text[place - 1].isspace()), len(text)]
-        ids: list[int] = []
-        places: list[tuple[int, int]] = []
-        for start, end in pairwise(cuts):
-            new, within = self._piece("" if start else before, text[start:end])
-            ids += new
-            places += [(start + first, start + last) for first, last in within]
-        return ids, places
-
-    def _tokenize_piece(self, before: str, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids of a text that continues `before`, and where each token starts and ends in it."""
         # Tokenise behind a head that shares no token with the text: many tokenizers put a space at a text's beginning.
         for head in (before, ".", "\n", "a", ""):
             head_ids = self.tokenizer(head, add_special_tokens=False)["input_ids"]
