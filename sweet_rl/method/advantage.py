@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -10,7 +9,6 @@ import numpy as np
 
 TurnNormalize = Literal["turn", "none"]
 """Mean over the tokens of a turn, or their sum."""
-TURN_NORMALIZE: tuple[TurnNormalize, ...] = get_args(TurnNormalize)
 
 
 def advantage(critic: np.ndarray, reference: np.ndarray | Sequence[float] | float, normalize: str = "turn") -> float:
@@ -31,15 +29,13 @@ def advantage(critic: np.ndarray, reference: np.ndarray | Sequence[float] | floa
     other = np.asarray(reference, dtype=np.float64)
     if own.size == 0 or other.size == 0:
         raise ValueError("a turn without tokens has no advantage")
-    if normalize not in TURN_NORMALIZE:
-        raise ValueError(f"normalize must be one of {', '.join(TURN_NORMALIZE)}; found {normalize!r}")
+    if normalize not in get_args(TurnNormalize):
+        raise ValueError(f"normalize must be turn or none; found {normalize!r}")
     if normalize == "none":
         return float(own.sum() - (other.sum() if other.ndim else other * own.size))
     return float(own.mean() - other.mean())
 
 
 def order_by_score(scores: Sequence[float]) -> list[int]:
-    """Indices of the scores, highest first; equal scores keep their order. Raises ValueError if one is NaN."""
-    if any(math.isnan(score) for score in scores):
-        raise ValueError("a score is not a number")
+    """Indices of the finite scores, highest first; equal scores keep their order."""
     return sorted(range(len(scores)), key=lambda i: -scores[i])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -167,15 +166,11 @@ async def sample_turns(
     """Sample candidates for every turn that `run` does not have yet, and write them there, in the turns' order.
 
     Returns:
-        The summary: turns, candidates, finish_reasons, seconds, tokens_per_second.
+        The summary: turns, candidates, finish_reasons.
     """
-    start, tokens = time.monotonic(), 0
 
     async def sample(turn: TurnCandidates) -> list[dict]:
-        nonlocal tokens
-        sampled = await sample_candidates(turn, model, sampling)
-        tokens += sum(map(len, sampled.additional_token_ids or []))
-        return [sampled.to_dict()]
+        return [(await sample_candidates(turn, model, sampling)).to_dict()]
 
     played = [trajectory for trajectory in trajectories if trajectory.ending != "failed"]
     missing = (turn for row in played for turn in turns_of(row, model.chat) if turn.id not in run.done)
@@ -186,7 +181,6 @@ async def sample_turns(
     finally:
         await model.close()
     run.sort(f"{row.id}-{turn}" for row in played for turn in range(row.turns))
-    seconds = time.monotonic() - start
     reasons: Counter[str] = Counter()
     for row in run.records():
         reasons.update(row.get("additional_finish_reasons") or [])
@@ -194,6 +188,4 @@ async def sample_turns(
         "turns": len(run.done),
         "candidates": sum(reasons.values()),
         "finish_reasons": dict(sorted(reasons.items())),
-        "seconds": round(seconds, 1),
-        "tokens_per_second": round(tokens / seconds, 1) if seconds else 0.0,
     } | getattr(model, "summary", dict)()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sweet_rl.method.judge import JudgeSettings, load_judge
-from sweet_rl.method.sweet_critic import PmiSettings, SweetSettings, TokenCredit, load_pmi, load_sweet_critic
+from sweet_rl.method.sweet_critic import PmiSettings, SweetSettings, load_pmi, load_sweet_critic
 from sweet_rl.method.value_critic import ValueCriticSettings, load_value_critic
 from sweet_rl.runs.cli import build, to_settings
 from sweet_rl.runs.errors import UserError
@@ -33,7 +33,7 @@ class Critic(Protocol):
     - `turns_per_call`: Number of records that one call of `scores` should get; 64 by default.
     - `calls_at_once`: Number of calls of `scores` that may be in progress at the same time; 1 by default.
     - `chat`: `ChatFormat` that writes the prompts of turns that were stored without one. Otherwise these stay empty.
-    - `token_credit(records)`: For each record and candidate a `TokenCredit`, for the viewer.
+    - `token_credit(records)`: For each record and candidate a dict, for the viewer (`LogRatioCritic.token_credit`).
     - `close()`: Releases what the critic holds.
     """
 
@@ -79,9 +79,11 @@ class CheckedCritic:
                 )
         return scores
 
-    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]] | None:
-        """Return the scores with the log-probs of each token; None if the critic does not offer it."""
-        return await self._call("token_credit", records) if getattr(self.critic, "token_credit", None) else None
+    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[dict[str, Any]]]:
+        """Return the critic's credit by token; the scores alone if the critic does not offer it."""
+        if getattr(self.critic, "token_credit", None):
+            return await self._call("token_credit", records)
+        return [[{"advantage": score} for score in scores] for scores in await self.scores(records)]
 
     async def close(self) -> None:
         """Release what the critic holds."""

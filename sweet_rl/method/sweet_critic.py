@@ -166,19 +166,6 @@ class SweetSettings(PmiSettings):
         return super().to_settings() | recorded
 
 
-@dataclass(frozen=True)
-class TokenCredit:
-    """The score of a candidate, the text of each token, and the log-probs [L] of its tokens under critic and reference.
-
-    `reference` is None if it is known for other tokens or as a mean only.
-    """
-
-    score: float
-    tokens: list[str]
-    critic: np.ndarray
-    reference: np.ndarray | None
-
-
 class LogRatioCritic:
     """Scores candidates by the log-ratio of their tokens, their advantage (a `critics.Critic`).
 
@@ -224,16 +211,22 @@ class LogRatioCritic:
         pairs = zip(critic, reference, strict=True)
         return [[next(pairs) for _ in group] for group in texts]
 
-    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[TokenCredit]]:
-        """The advantage of each candidate with its tokens and their log-probs."""
+    async def token_credit(self, records: Sequence[TurnCandidates]) -> list[list[dict[str, Any]]]:
+        """For each record and candidate its `advantage`, and lists over its tokens: `tokens` (their texts), and their
+        log-probs under `critic` and `reference`. `reference` is missing if it is not known for the same tokens."""
         texts = self._texts(records, self._hint)
         groups = zip(texts, await self.logps(records), strict=True)
         return [[self._credit(text, *pair) for text, pair in zip(*group, strict=True)] for group in groups]
 
-    def _credit(self, text: EncodedText, critic: np.ndarray, reference: Any) -> TokenCredit:
-        tokens = token_texts(self.chat.tokenizer, text.ids[text.targets].tolist())
-        by_token = np.asarray(reference) if np.shape(reference) == np.shape(critic) else None
-        return TokenCredit(advantage(critic, reference, self._normalize), tokens, critic, by_token)
+    def _credit(self, text: EncodedText, critic: np.ndarray, reference: Any) -> dict[str, Any]:
+        credit = {
+            "advantage": advantage(critic, reference, self._normalize),
+            "tokens": token_texts(self.chat.tokenizer, text.ids[text.targets].tolist()),
+            "critic": critic.tolist(),
+        }
+        if np.shape(reference) == np.shape(critic):
+            credit["reference"] = np.asarray(reference).tolist()
+        return credit
 
     async def close(self) -> None:
         """Close the connections to servers."""

@@ -7,10 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import islice
 
-import numpy as np
-
 from sweet_rl.method.candidates import turns_of
-from sweet_rl.method.critics import CheckedCritic, ChosenCritic, TokenCredit
+from sweet_rl.method.critics import CheckedCritic, ChosenCritic
 from sweet_rl.method.sweet_critic import SweetSettings, seed_of
 from sweet_rl.models.texts.chat import ChatFormat
 from sweet_rl.runs.errors import UserError
@@ -75,27 +73,16 @@ class TurnScorer:
         """The credit for the viewer.
 
         Returns:
-            For each dialogue a row per turn of the agent: {turn, advantage}; with a critic that offers credit by token
-            also {tokens, critic, reference}: texts and log-probs, lists of [L]. Turns that were cut before their first
-            token have no row. `reference` is missing if it is not known for the same tokens.
+            For each dialogue a row per turn of the agent: its number, `turn`, and what `token_credit` gives. Turns that
+            were cut before their first token have no row.
         """
         taken = [taken_turns(record, self.critic.chat) for record in records]
         turns = [turn for group in taken for turn in group if turn.produced(0)]
-        credit = await self.critic.token_credit(turns)
-        if credit is None:
-            rows = [{"advantage": round(score, 4)} for (score,) in await self.critic.scores(turns)]
-        else:
-            rows = [_token_row(candidate) for (candidate,) in credit]
-        scored = iter(rows)
-        return [[{"turn": n} | next(scored) for n, turn in enumerate(group) if turn.produced(0)] for group in taken]
-
-
-def _token_row(credit: TokenCredit) -> dict:
-    critic = np.round(credit.critic, 3).tolist()
-    row: dict = {"advantage": round(credit.score, 4), "tokens": credit.tokens, "critic": critic}
-    if credit.reference is not None:
-        row["reference"] = np.round(credit.reference, 3).tolist()
-    return row
+        scored = iter(await self.critic.token_credit(turns))
+        return [
+            [{"turn": number, **next(scored)[0]} for number, turn in enumerate(group) if turn.produced(0)]
+            for group in taken
+        ]
 
 
 def of_finished_dialogues(chosen: ChosenCritic) -> ChosenCritic:

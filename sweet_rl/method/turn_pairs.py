@@ -8,6 +8,7 @@ from itertools import permutations
 from typing import Literal
 
 import numpy as np
+from pydantic import PositiveInt
 
 from sweet_rl.method.candidate_texts import completion_part, prompt_parts
 from sweet_rl.models.texts.released_texts import recognised
@@ -31,15 +32,13 @@ class PairSettings:
         seed: Random seed of the draw.
     """
 
-    num_pairs: int = 4
+    num_pairs: PositiveInt = 4
     rule: Literal["halves", "gap"] = "halves"
     eos_text: str | None = None
     get_sft: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.num_pairs < 1:
-            raise UserError(f"--num_pairs is {self.num_pairs}; it must be at least 1.")
         if self.get_sft and self.rule == "gap":
             raise UserError("--get_sft draws candidates without their scores: leave --rule gap out.")
 

@@ -32,7 +32,7 @@ def test_the_notebook_runs_and_useful_questions_have_more_credit_than_useless_on
             (kept,) = cell["outputs"]
             assert first_words(printed.getvalue()) == first_words("".join(kept["text"]))
     words = [message["oracle"] for message in space["said"]]
-    advantages = [turn.score for turn in space["turns"]]
+    advantages = [turn["advantage"] for turn in space["turns"]]
     useful, useless = (
         [score for score, word in zip(advantages, words, strict=True) if word == wanted]
         for wanted in ("useful", "useless")

@@ -31,8 +31,3 @@ def test_an_empty_turn_has_none_and_other_normalisations_are_refused():
 
 def test_candidates_are_ordered_best_first_and_ties_keep_their_order():
     assert order_by_score([0.1, 0.5, 0.1, -1.0, 0.5]) == [1, 4, 0, 2, 3]
-
-
-def test_a_score_that_is_no_number_is_refused():
-    with pytest.raises(ValueError):
-        order_by_score([0.0, float("nan")])
