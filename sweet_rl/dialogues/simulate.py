@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -214,7 +213,6 @@ class Simulation:
 
     async def _play(self, run: Run, jobs: Sequence[Job], cache: CallCache | None) -> dict[str, Any]:
         """Play the jobs that the run lacks; in the end its records are in their order. Returns the summary."""
-        before, start = len(run.done), time.monotonic()
         missing = [(task, sample) for task, sample in jobs if trajectory_id(task, sample) not in run.done]
         if cache is None:
             self._print_estimate([task for task, _ in missing])
@@ -227,7 +225,7 @@ class Simulation:
             for model in models.values():
                 await model.check()
             await self._play_missing(run, missing, len(jobs), setup)
-        summary = summarise_dialogues(run.records(), time.monotonic() - start, before)
+        summary = summarise_dialogues(run.records())
         run.sort(trajectory_id(task, sample) for task, sample in jobs)
         for name, model in models.items():
             facts: dict[str, Any] = getattr(model, "summary", dict)()
@@ -374,14 +372,12 @@ def estimate(
     return costs
 
 
-def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, before: int = 0) -> dict[str, Any]:
+def summarise_dialogues(rows: Iterable[dict]) -> dict[str, Any]:
     """The summary of trajectory rows: endings, failures by side and kind with the first message of each kind, turns,
-    the agent's messages that were cut, tokens, leaks, speeds.
+    the agent's messages that were cut, tokens, leaks.
 
     Args:
         rows: Trajectories as they are on disk; they are read once and not kept.
-        seconds: Time that the rows after the first `before` took.
-        before: Number of rows that an earlier process wrote. The speeds do not count them.
     """
     endings, failures, counts, tokens = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     messages: dict[str, str] = {}
@@ -392,8 +388,7 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
             failures[kind] += 1
             messages.setdefault(kind, failure.get("message", ""))
         reasons = [one.get("finish_reason") for one in row["dialogue_history"] if one["role"] == "assistant"]
-        counts.update(turns=len(reasons), cut=reasons.count("length"), outgrown=reasons.count(OUTGROWN))
-        counts.update(turns_before=len(reasons) if counts["dialogues"] < before else 0, dialogues=1)
+        counts.update(dialogues=1, turns=len(reasons), cut=reasons.count("length"), outgrown=reasons.count(OUTGROWN))
         counts.update(leaks=row.get("leaks", 0), with_leaks=row.get("leaks", 0) > 0)
         for side, usage in row.get("usage", {}).items():
             tokens.update({f"{side}_{name}": number for name, number in usage.items() if number is not None})
@@ -412,10 +407,4 @@ def summarise_dialogues(rows: Iterable[dict], seconds: float | None = None, befo
     }
     if messages:
         summary["first_messages"] = dict(sorted(messages.items()))
-    if seconds and dialogues > before:
-        summary |= {
-            "seconds": round(seconds, 1),
-            "dialogues_per_second": round((dialogues - before) / seconds, 2),
-            "turns_per_second": round((counts["turns"] - counts["turns_before"]) / seconds, 2),
-        }
     return summary

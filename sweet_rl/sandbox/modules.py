@@ -13,8 +13,8 @@ STANDARD_MODULES = (
     "collections", "collections.abc", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib",
     "encodings.ascii", "encodings.cp1252", "encodings.latin_1", "encodings.utf_16", "enum", "fractions", "functools",
     "hashlib", "heapq", "html.parser", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "linecache",
-    "locale", "math", "numbers", "operator", "os", "pathlib", "pprint", "queue", "random", "re", "secrets", "statistics",
-    "string", "struct", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing", "unicodedata",
+    "locale", "math", "numbers", "operator", "os", "pathlib", "pprint", "queue", "random", "re", "secrets",
+    "statistics", "string", "struct", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing", "unicodedata",
     "urllib.parse", "uuid", "warnings", "weakref", "zlib",
 )  # fmt: skip
 PACKAGES = {"bs4", "dateutil", "networkx", "numpy", "pandas", "pytz", "scipy", "sympy"}

@@ -98,7 +98,7 @@ ROWS = [
 ]
 
 
-def test_the_summary_counts_endings_failures_turns_tokens_leaks_and_speeds():
+def test_the_summary_counts_endings_failures_turns_tokens_and_leaks():
     counts = {
         "dialogues": 3,
         "endings": {"answered": 1, "failed": 1, "turn_limit": 1},
@@ -113,9 +113,6 @@ def test_the_summary_counts_endings_failures_turns_tokens_leaks_and_speeds():
         "first_messages": {"human: timeout": "late"},
     }
     assert summarise_dialogues(ROWS) == counts
-    summary = summarise_dialogues(ROWS, seconds=2.0, before=1)  # speeds are those of the dialogues of this process
-    assert (summary["dialogues_per_second"], summary["turns_per_second"]) == (1.0, 2.5)
-    assert "seconds" not in summarise_dialogues(ROWS, seconds=2.0, before=3)
 
 
 def test_the_estimate_is_an_upper_bound_of_calls_and_tokens():
