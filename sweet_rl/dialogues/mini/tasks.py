@@ -1,10 +1,8 @@
 """Mini tasks: vague wishes for small functions with hidden rules, and ten tests that detect each missing rule."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sweet_rl.dialogues.mini.worlds import (
     FAMILY_BY_NAME,
@@ -16,10 +14,9 @@ from sweet_rl.dialogues.mini.worlds import (
     Family,
     World,
 )
-from sweet_rl.runs.cli import to_settings
 from sweet_rl.runs.errors import UserError
 from sweet_rl.runs.progress import progress_bar
-from sweet_rl.runs.records import Task, content_id, read_records
+from sweet_rl.runs.records import content_id
 from sweet_rl.runs.run import check_output, open_run
 
 NUM_TESTS = 10
@@ -197,7 +194,6 @@ class TaskFiles:
         num_train: Number of training tasks.
         num_test: Number of test tasks.
         seed: Random seed of the generator.
-        apart_from: Files of tasks whose solutions these tasks must not have.
         overwrite: Replace outputs of other settings.
     """
 
@@ -205,7 +201,6 @@ class TaskFiles:
     num_train: int = 600
     num_test: int = 400
     seed: int = 0
-    apart_from: tuple[str, ...] = ()
     overwrite: bool = False
 
     def __post_init__(self) -> None:
@@ -213,20 +208,17 @@ class TaskFiles:
             raise UserError(f"--num_train is {self.num_train} and --num_test {self.num_test}; both must be at least 1.")
 
 
-def write_task_files(files: TaskFiles, make: Callable[..., list[dict]], **recorded: Any) -> None:
-    """Write the tasks that `make(num_tasks, seed, exclude=solutions)` returns, with `recorded` in their manifests.
-
-    The test tasks have a seed of their own, so that more training tasks do not change them.
-    """
+def write_task_files(files: TaskFiles, world: World) -> None:
+    """Write tasks of a world. The test tasks have a seed of their own: more training tasks do not change them."""
     paths = {name: str(Path(files.output_dir) / f"{name}.jsonl") for name in ("test", "train")}
     for path in paths.values():
         check_output(path, files.overwrite)
-    known = {task.ground_truth for path in files.apart_from for task in read_records(path, Task)}
-    test = make(files.num_test, TEST_SEED + files.seed, exclude=known)
-    train = make(files.num_train, files.seed, exclude=known | {task["ground_truth"] for task in test})
+    test = make_tasks(files.num_test, TEST_SEED + files.seed, world=world)
+    train = make_tasks(files.num_train, files.seed, {task["ground_truth"] for task in test}, world)
     for name, tasks in {"test": test, "train": train}.items():
-        settings = to_settings(num_tasks=len(tasks), num_test=files.num_test, split=name, seed=files.seed, **recorded)
-        with open_run(paths[name], settings, files.apart_from, files.overwrite) as run:
+        settings = {"num_tasks": len(tasks), "num_test": files.num_test, "split": name}
+        settings |= {"seed": files.seed, "world": world.name}
+        with open_run(paths[name], settings, [], files.overwrite) as run:
             if run.finished:
                 run.show()
                 continue
