@@ -14,8 +14,8 @@ STANDARD_MODULES = (
     "encodings.ascii", "encodings.cp1252", "encodings.latin_1", "encodings.utf_16", "enum", "fractions", "functools",
     "hashlib", "heapq", "html.parser", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "linecache",
     "locale", "math", "numbers", "operator", "os", "pathlib", "pprint", "queue", "random", "re", "secrets",
-    "statistics", "string", "struct", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing", "unicodedata",
-    "urllib.parse", "uuid", "warnings", "weakref", "zlib",
+    "statistics", "string", "struct", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing",
+    "unicodedata", "urllib.parse", "uuid", "warnings", "weakref", "zlib",
 )  # fmt: skip
 PACKAGES = {"bs4", "dateutil", "networkx", "numpy", "pandas", "pytz", "scipy", "sympy"}
 NEVER_LOADED = {
