@@ -2,7 +2,7 @@
 
     python scripts/filter_websites.py --input_path train.jsonl --output_path train.drawn.jsonl
 
-Dropped tasks go to --dropped_path (default: OUTPUT.dropped.jsonl) with the reason in `render_failure`. The same command
+Dropped tasks go to OUTPUT.dropped.jsonl with the reason in `render_failure`. The same command
 continues a run that was stopped, and tries the pages again that failed because of the machine.
 """
 
@@ -22,16 +22,14 @@ def main(
     output_path: str,
     pages: BrowserSettings,
     step: Annotated[StepSettings, prefix("", limit="num_tasks", shard=None)],
-    dropped_path: str | None = None,
 ) -> None:
     """Draw every reference page.
 
     Args:
         input_path: Tasks, JSONL; ground_truth is the page.
         output_path: The tasks whose page gives a picture.
-        dropped_path: The other tasks, each with its render_failure.
     """
-    filter_tasks(input_path, output_path, dropped_path, pages, step)
+    filter_tasks(input_path, output_path, pages, step)
 
 
 if __name__ == "__main__":

@@ -15,19 +15,14 @@ from sweet_rl.runs.run import open_run
 from sweet_rl.runs.step import StepSettings
 
 
-def filter_tasks(
-    input_path: str,
-    output_path: str,
-    dropped_path: str | None,
-    pages: BrowserSettings,
-    step: StepSettings,
-) -> dict:
+def filter_tasks(input_path: str, output_path: str, pages: BrowserSettings, step: StepSettings) -> dict:
     """Draw every reference page. A killed run continues with the same call.
+
+    The tasks whose page gives no picture are written to OUTPUT.dropped.jsonl, each with its `render_failure`.
 
     Args:
         input_path: Tasks.
         output_path: The tasks whose page gives a picture.
-        dropped_path: The other tasks, each with its `render_failure`; OUTPUT.dropped.jsonl by default.
         pages: How pages are drawn.
         step: Number of tasks that are read, and whether older outputs are replaced.
 
@@ -37,7 +32,7 @@ def filter_tasks(
     Raises:
         UserError: Before anything is written; or, once the others are written, because this machine failed.
     """
-    dropped_path = dropped_path or f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
+    dropped_path = f"{output_path.removesuffix('.jsonl')}.dropped.jsonl"
     check_paths([output_path, dropped_path], [input_path])
     tasks = read_records(input_path, Task, step.limit)
     settings = to_settings(pages, step, page_timeout=pages.page_timeout)
