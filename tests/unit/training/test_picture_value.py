@@ -69,9 +69,10 @@ def test_pairs_without_a_picture_too_long_or_of_equal_texts_are_dropped_and_coun
     assert examples.counts == {NO_PICTURE: 1, EQUAL: 1, DROPPED: 3} and len(examples) == 2
 
 
-def test_pictures_are_kept_by_the_size_of_the_window_and_drawn_only_if_missing(tmp_path):
+def test_pictures_are_kept_by_the_size_of_the_window_and_drawn_only_if_missing(tmp_path, monkeypatch):
     assert pictures_folder(PictureSettings(), "data.jsonl") == Path("data.jsonl.pages/1280x720")
     smaller = PictureSettings(page_width=800, page_height=600)
     assert pictures_folder(smaller, "data.jsonl") == Path("data.jsonl.pages/800x600")
     assert picture_file(tmp_path, "a") != picture_file(tmp_path, "b")
-    draw_pages(["one"], folder_with(tmp_path, one="red"), PictureSettings(browser="no such browser"))
+    monkeypatch.setattr("sweet_rl.rendering.renderer.PageRenderer", None)
+    draw_pages(["one"], folder_with(tmp_path, one="red"), PictureSettings())
