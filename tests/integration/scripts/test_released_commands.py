@@ -195,9 +195,7 @@ def expected_tokens(chat: ChatFormat, row: dict, hint: bool) -> tuple[list[int],
     ]
 
 
-@pytest.mark.parametrize(
-    "markup", [{}, {"bos_text": LLAMA.bos, "response_template": LLAMA.agent, "eos_text": LLAMA.end}]
-)
+@pytest.mark.parametrize("markup", [{}, {"response_template": LLAMA.agent}])
 def test_training_sees_exactly_the_tokens_of_the_file_with_the_markup_recognised_or_given(place, tmp_path, markup):
     check_call(
         "evaluate_code.py", input_path="data.jsonl", output_path=tmp_path / "graded.jsonl", sandbox="none",
