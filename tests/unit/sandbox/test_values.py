@@ -77,8 +77,8 @@ EQUAL = [
 ]  # fmt: skip
 DIFFERENT = [
     (1, 1.0000001), (1, "1"), (None, 0), (None, False), ([1], (1,)), ([1, 2], [2, 1]), ("a", b"a"), ({1}, [1]),
-    ({"a": 1}, {"a": 2}), ({"a": 1}, {"a": 1, "b": 2}), (3, 3.0000000001), (1.0, NAN), (NAN, 1.0), (NAN, None), (NAN, "nan"),
-    (deque([1]), [1]), (range(3), [0, 1, 2]), (datetime(2020, 1, 1), date(2020, 1, 1)),
+    ({"a": 1}, {"a": 2}), ({"a": 1}, {"a": 1, "b": 2}), (3, 3.0000000001), (1.0, NAN), (NAN, 1.0), (NAN, None),
+    (NAN, "nan"), (deque([1]), [1]), (range(3), [0, 1, 2]), (datetime(2020, 1, 1), date(2020, 1, 1)),
     (datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)), (Colour.RED, Colour.BLUE), (Colour.RED, 1),
     (Point(1, 2), Point(1, 3)), (Point(1, 2), Plain(1)), ([], None), ("", []), (float("inf"), -float("inf")),
     (AlwaysEqual(), Plain(1)), (3, AlwaysEqual()), (iter([1]), [1]), ({1: [1]}, {1: (1,)}), (True, "True"),
