@@ -67,10 +67,13 @@ FLAGS = (
 )
 # Runs before the scripts of a page: the only thing in a tab that one host leaves to the next.
 FORGET = "if (top === self) name = ''"
+# Not document.readyState, which is "loading" again for ever if a page writes itself anew when it has loaded.
+LOADED = "performance.timing.loadEventEnd > 0"
 # Runs when the page has loaded; beside scripts of the page in a world of its own, which they cannot change. What they
 # do after that (Tailwind's play script writes its styles then) is waited for. Animations as in Playwright's pictures:
 # those with an end are finished, the others cancelled.
 SETTLE = """(async () => {
+  if (!performance.timing.loadEventEnd) return null;  // the driver saw the page before
   const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
   if (document.scripts.length) {
     let changed = performance.now();
@@ -172,7 +175,7 @@ class Browser:
             self._devtools("Page.resetNavigationHistory")
             self._devtools("Network.clearBrowserCookies")
         self._devtools("Page.navigate", url=f"{origin}/")
-        while self._evaluate("document.readyState") != "complete":
+        while not self._evaluate(LOADED):
             time.sleep(POLL_SECONDS)
         world = {}
         if scripted:

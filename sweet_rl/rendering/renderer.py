@@ -54,8 +54,7 @@ class PageRenderer(AbstractContextManager):
             cache: Number of drawn pages that are kept in memory, by content.
 
         Raises:
-            UserError: A package or the browser is not installed (with the command that installs it), or a setting is
-                impossible.
+            UserError: The browser is not installed (with the command that installs it), or a setting is impossible.
         """
         for name, value in {"workers": workers, "width": width, "height": height, "timeout": timeout}.items():
             if value <= 0:

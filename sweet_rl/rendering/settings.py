@@ -23,5 +23,5 @@ class BrowserSettings:
     page_timeout: Annotated[float, UNRECORDED] = 15.0
 
     def window(self) -> dict[str, Any]:
-        """What the picture of a page depends on."""
+        """What the picture of a page depends on. `browser` is a key of stored dialogues' identities."""
         return {"browser": None, "page_width": self.page_width, "page_height": self.page_height}

@@ -75,6 +75,11 @@ def test_scripts_run_and_what_they_write_after_loading_is_drawn(alone):
     assert pixel(alone.render(page).png, 200, 150) == GREEN
 
 
+def test_a_page_that_writes_itself_anew_when_it_has_loaded_is_drawn(alone):
+    page = "<script>onload = () => document.write('<body style=background:#0f0>')</script>"
+    assert pixel(alone.render(page).png, 200, 150) == GREEN
+
+
 def test_the_play_script_styles_a_page_with_its_own_colours(alone):
     page = """<!doctype html><script src="https://cdn.tailwindcss.com"></script>
     <script>/* colours */ tailwind.config = {theme: {extend: {colors: {brand: "#" + 123456}}}} // end</script>
