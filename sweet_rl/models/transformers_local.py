@@ -504,12 +504,17 @@ def sample_tokens(
     Returns:
         Tokens [rows] int64, and their log-probs [rows] float32 under the distribution that was sampled from, in greedy
         rows under softmax(logits).
+
+    Raises:
+        ValueError: A logit is NaN or plus infinity.
     """
     greedy = temperature == 0
     scale = torch.where(greedy, 1.0, temperature)
     logps = torch.log_softmax(logits.float() / scale[:, None], dim=-1)
     cumulative = logps.exp().cumsum(dim=-1)
     total = cumulative[:, -1:]
+    if total.isnan().any():  # a greedy row would go on, and be graded
+        raise ValueError("the log-probs of a token are not finite: the weights are damaged, or their training failed")
     # Strictly below the total, so that rounding never gives a token behind the last one of positive probability.
     point = torch.minimum(uniforms[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))
     tokens = torch.searchsorted(cumulative, point, right=True)

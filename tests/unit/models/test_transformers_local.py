@@ -35,6 +35,14 @@ def together(engine, asked):
     return [request.future.result(timeout=0) for request in requests]
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_whose_numbers_are_none_gives_no_reply(tiny_agent, temperature):
+    broken = AutoModelForCausalLM.from_pretrained(tiny_agent, dtype="float32").eval()
+    broken.get_parameter("model.norm.weight").data[0] = math.nan
+    with pytest.raises(ValueError, match="not finite"):
+        generate(broken, [(PROMPTS[0], Sampling(temperature, max_tokens=3))])
+
+
 def asked():
     return [(PROMPTS[n % 4], Sampling(0.7 + 0.1 * n, max_tokens=4 + 3 * n, seed=n)) for n in range(8)]
 
