@@ -41,6 +41,7 @@ import re
 import shutil
 import sys
 import textwrap
+import traceback
 import types
 import typing
 import warnings
@@ -131,6 +132,10 @@ def run(main: Callable[..., Any], words: Sequence[str] | None = None, released: 
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
     except ModuleNotFoundError as error:
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        importing = [file for file in files if not file.startswith("<")][-1]  # without Python's own import machinery
+        if not Path(importing).is_relative_to(Path(__file__).parents[1]):
+            raise  # an import of a user's file, or of another package
         print(
             f"error: {error}. Install it, or the extra of sweet_rl that brings it: pip install 'sweet_rl[train]' for "
             "torch and transformers; docs/index.md lists the others.",

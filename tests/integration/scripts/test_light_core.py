@@ -71,3 +71,10 @@ def test_a_command_that_needs_them_says_which_extra_brings_them(words, tmp_path)
     done = light(tmp_path, *words.split())
     assert done.code == 2 and "pip install 'sweet_rl[train]'" in done.err and "Traceback" not in done.err, done.err
     assert not (tmp_path / "out").exists() and not count_rows(tmp_path / "out.jsonl")
+
+
+def test_a_package_that_a_users_file_lacks_is_shown_at_the_line_that_imports_it(tmp_path):
+    write_rows(tmp_path / "tasks.jsonl", TASKS)
+    (tmp_path / "domain.py").write_text("import math\nimport no_such_package\n")
+    done = light(tmp_path, *"evaluate_code --task_type domain.py --input_path tasks.jsonl --grade_references".split())
+    assert 'domain.py", line 2' in done.err and "sweet_rl[" not in done.err
