@@ -86,7 +86,7 @@ class DataSettings:
     """
 
     response_template: str | None = None
-    max_len: PositiveInt | None = None
+    max_len: Annotated[int, Field(ge=2)] | None = None
     max_samples: PositiveInt | None = None
 
 

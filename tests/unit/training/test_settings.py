@@ -31,7 +31,7 @@ def test_one_normalisation_is_given_and_minus_one_means_no_steps():
     (ValueSettings, "beta", (0.0,)),
     (PictureSettings, "min_gap", (0.0,)),
     (PictureSettings, "max_pixels", (28 * 28 - 1,)),
-    (DataSettings, "max_len", (0,)),
+    (DataSettings, "max_len", (1,)),
     (TrainingSettings, "learning_rate", (0.0, -1.0)),
     (TrainingSettings, "max_epochs", (0,)),
     (TrainingSettings, "max_steps", (0,)),
