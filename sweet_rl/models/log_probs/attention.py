@@ -57,18 +57,19 @@ def share_prompts(
         if switched:
             inner.set_attn_implementation("sdpa")
         return False
-    if (reason := _why_not(inner)) is not None:
+    kind = torch.device(device or next(inner.parameters()).device).type
+    reason = _why_not(inner)
+    if reason is None and attention is None and kind not in USUAL:
+        reason = f"there is no such attention for {kind}"
+    if reason is not None:
         if attention is not None:
             raise UserError(f"--attention {attention} is not exact for this model: {reason}. Leave it out.")
         if os.environ.get("RANK", "0") == "0":
             log.warning("prompts are not shared between completions (slower, same result): %s", reason)
         return False
-    if switched and attention is None:
-        return True
-    way = attention or USUAL.get(torch.device(device or next(inner.parameters()).device).type)
-    if way is not None:
-        inner.set_attn_implementation(NAMES[way])
-    return way is not None
+    if attention is not None or not switched:
+        inner.set_attn_implementation(NAMES[attention or USUAL[kind]])
+    return True
 
 
 def _why_not(model: Any) -> str | None:
